@@ -13,7 +13,7 @@ step takes a tenth of that, so that the learner keeps up with ten actors, or wit
 latency of each message.
 
 Cells: thousands of frames until the mean return of 100 episodes reaches the score (median over the seeds; "-": half of
-them or more did not reach it within the budget of frames), the virtual seconds, and the learning rate.
+them or more did not reach it within the budget of frames), episodes, virtual seconds, and the learning rate.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def case(
 def show(title: str, environment: str, rows: dict[str, list[Outcome]], actors: Sequence[int]) -> None:
     score, _ = GOALS[environment]
     names = dict.fromkeys(name.rsplit(", ", 2)[0] for name in rows)
-    columns = [f"{count} actors: {what}" for count in actors for what in ("k frames", "s", "rate")]
+    columns = [f"{count} actors: {what}" for count in actors for what in ("k frames", "episodes", "s", "rate")]
     lines = [
         (name, *(cell for count in actors for cell in best_rate(rows, f"{name}, {count}", score))) for name in names
     ]

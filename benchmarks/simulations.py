@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from rich.console import Console
@@ -147,19 +147,29 @@ def median_at(outcomes: Sequence[Outcome], score: float, figure: str) -> float |
     return median(outcomes, found)
 
 
-def best_rate(
-    rows: Mapping[str, Sequence[Outcome]], name: str, score: float
-) -> tuple[float | None, float | None, float | None]:
-    """Return thousands of frames and virtual seconds to the score at the best learning rate, and that rate.
+class AtScore(NamedTuple):
+    """Medians where a score is first reached; None: it is not."""
 
-    The best rate needs the fewest frames. rows: by `name, learning rate`. None: no rate reaches the score.
-    """
+    k_frames: float | None = None
+    episodes: float | None = None
+    seconds: float | None = None
+    rate: float | None = None
+    """Learning rate."""
+
+
+def best_rate(rows: Mapping[str, Sequence[Outcome]], name: str, score: float) -> AtScore:
+    """Return the medians at the learning rate that needs the fewest frames. rows: by `name, learning rate`."""
     found = [
-        (frames / 1000, median_at(outcomes, score, "seconds"), float(row.rpartition(", ")[2]))
+        AtScore(
+            frames / 1000,
+            median_at(outcomes, score, "episodes"),
+            median_at(outcomes, score, "seconds"),
+            float(row.rpartition(", ")[2]),
+        )
         for row, outcomes in rows.items()
         if row.rpartition(", ")[0] == name and (frames := median_at(outcomes, score, "frames")) is not None
     ]
-    return min(found, default=(None, None, None), key=lambda one: one[0])
+    return min(found, default=AtScore(), key=lambda one: one.k_frames or 0.0)
 
 
 def _run(part: Sequence[tuple[Path, Case]]) -> int:

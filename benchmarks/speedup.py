@@ -79,10 +79,10 @@ def case(algorithm: str, actors: int, rate: float, seed: int, score: float) -> C
 
 
 def line(algorithm: str, actors: int, score: float, rows: dict[str, list[Outcome]]) -> tuple[tables.Cell, ...]:
-    frames, took, rate = best_rate(rows, f"{algorithm}, {actors}", score)
-    _, alone, _ = best_rate(rows, f"{algorithm}, 1", score)
-    speed_up = alone / took if alone and took else None
-    return algorithm, actors, frames, took, rate, speed_up, PAPER[algorithm].get(actors)
+    best = best_rate(rows, f"{algorithm}, {actors}", score)
+    alone = best_rate(rows, f"{algorithm}, 1", score).seconds
+    speed_up = alone / best.seconds if alone and best.seconds else None
+    return algorithm, actors, best.k_frames, best.seconds, best.rate, speed_up, PAPER[algorithm].get(actors)
 
 
 if __name__ == "__main__":

@@ -54,8 +54,8 @@ def test_a_row_has_the_learning_rate_that_needs_the_fewest_frames() -> None:
         "ours, 4, 0.1": [outcome("", [0.0, 0.0])],
         "ours, 40, 0.1": [outcome("", [9.0])],
     }
-    assert best_rate(rows, "ours, 4", score=9.0) == (0.04, 6.0, 0.01)
-    assert best_rate(rows, "- credit, 4", score=9.0) == (None, None, None)
+    assert best_rate(rows, "ours, 4", score=9.0) == (0.04, 2.0, 6.0, 0.01)
+    assert best_rate(rows, "- credit, 4", score=9.0) == (None, None, None, None)
 
 
 @pytest.mark.parametrize("exchange", experiment.EXCHANGES)
