@@ -169,7 +169,7 @@ def best_rate(rows: Mapping[str, Sequence[Outcome]], name: str, score: float) ->
         for row, outcomes in rows.items()
         if row.rpartition(", ")[0] == name and (frames := median_at(outcomes, score, "frames")) is not None
     ]
-    return min(found, default=AtScore(), key=lambda one: one.k_frames or 0.0)
+    return min(found, default=AtScore())
 
 
 def _run(part: Sequence[tuple[Path, Case]]) -> int:
