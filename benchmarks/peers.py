@@ -1,7 +1,7 @@
 """Other reinforcement learning libraries on the same two cores, each with published settings.
 
     python -m benchmarks peers [--peers a3cd,stable-baselines3] [--environments CartPole-v1,FlappyBird-v0,ALE/Pong-v5]
-                               [--seeds 0,1,2,3,4] [--seconds 60] [--cache FOLDER]
+                               [--seeds 0,1,2,3,4] [--seconds 60] [--episodes 20] [--cache FOLDER]
 
 Each peer is installed once, by pip, into its own virtual environment below the cache, with the release of torch that is
 installed here. A driver (benchmarks/peer_drivers) trains with it in its own process; the driver states the settings and
@@ -9,8 +9,8 @@ who published them. For each seed the peers run one after another.
 
 "to the goal" is the time until the mean return of 100 training episodes is 475 in CartPole-v1, which ends a run; other
 runs end after --seconds of training. "start" is the time from the command to the first frame. Frames are steps of the
-agent (in Pong four frames of the game). "return" is the mean return of 20 episodes (3 in Pong) played with the last
-weights and the most likely actions.
+agent (in Pong four frames of the game). "return" is the mean return of --episodes episodes (20, or 3 in Pong) played
+with the last weights and the most likely actions.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ OURS = "a3cd"
 CORES = 2
 DRIVERS = Path(__file__).with_name("peer_drivers")
 STARTING_SECONDS = 120.0
-PLAYING_SECONDS = 300.0
-"""Longest start (STARTING_SECONDS) and longest evaluation on a busy machine."""
+PLAYING_SECONDS = 60.0
+"""Longest start (STARTING_SECONDS) and longest episode of an evaluation (PLAYING_SECONDS) on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Task:
     goal: float
     """Mean training return that ends a run; infinity: no return does."""
     episodes: int
-    """Number of episodes to play at the end."""
+    """Number of episodes to play at the end, unless --episodes says another."""
 
 
 TASKS = {"CartPole-v1": Task(475.0, 20), "FlappyBird-v0": Task(math.inf, 20), "ALE/Pong-v5": Task(math.inf, 3)}
@@ -114,6 +114,7 @@ def main() -> None:
     parser.add_argument("--environments", default=",".join(TASKS))
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--seconds", type=float, default=60.0, help="of training, at most")
+    parser.add_argument("--episodes", type=int, help="to play with the last weights (20; 3 in Pong)")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="where peers are installed (%(default)s)")
     given = parser.parse_args()
     names, environments = given.peers.split(","), given.environments.split(",")
@@ -127,9 +128,10 @@ def main() -> None:
     tables.machine()
     runs: dict[tuple[str, str], list[Run | None]] = {(task, name): [] for task in environments for name in names}
     for task in environments:
+        episodes = given.episodes or TASKS[task].episodes
         for seed in seeds:
             for name in names:
-                runs[task, name].append(attempt(name, pythons[name], task, seed, given.seconds))
+                runs[task, name].append(attempt(name, pythons[name], task, seed, given.seconds, episodes))
     show(runs, seeds, given.seconds)
 
 
@@ -138,10 +140,13 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "a3cd-peers"
 
 
-def attempt(name: str, python: Path, task: str, seed: int, seconds: float) -> Run | None:
+def attempt(name: str, python: Path, task: str, seed: int, seconds: float, episodes: int) -> Run | None:
     """Run a peer and report on stderr; return its result, or None if it failed."""
     try:
-        run = ours(task, seed, seconds) if name == OURS else drive(PEERS[name], python, task, seed, seconds)
+        if name == OURS:
+            run = ours(task, seed, seconds, episodes)
+        else:
+            run = drive(PEERS[name], python, task, seed, seconds, episodes)
     except RunFailedError as error:
         print(f"{name}, {task}, seed {seed}: {error}", file=sys.stderr, flush=True)
         return None
@@ -151,14 +156,14 @@ def attempt(name: str, python: Path, task: str, seed: int, seconds: float) -> Ru
     return run
 
 
-def ours(task: str, seed: int, seconds: float) -> Run:
+def ours(task: str, seed: int, seconds: float, episodes: int) -> Run:
     """Run a3cd: a learner and two actors with the environment's preset."""
     goal = TASKS[task].goal
     settings = {"limits.until_return": goal if math.isfinite(goal) else 1e9}
     arguments = ("--actors", "2", "--seed", str(seed), "--seconds", str(seconds))
     with Training(task, *arguments, label=f"{OURS}, seed {seed}", settings=settings) as training:
         result = training.finish(seconds + STARTING_SECONDS)
-        played = evaluate(training.folder, TASKS[task].episodes, newest=True)
+        played = evaluate(training.folder, episodes, newest=True)
     last = result.rows[-1]
     began = last["time"] - last["seconds"]
     versions = {one: version(one) for one in (OURS, "torch", "gymnasium", "numpy")}
@@ -173,7 +178,7 @@ def ours(task: str, seed: int, seconds: float) -> Run:
     )
 
 
-def drive(peer: Peer, python: Path, task: str, seed: int, seconds: float) -> Run:
+def drive(peer: Peer, python: Path, task: str, seed: int, seconds: float, episodes: int) -> Run:
     """Run a peer; raises RunFailedError."""
     threads = peer.threads.get(task, 1)
     given = {
@@ -181,7 +186,7 @@ def drive(peer: Peer, python: Path, task: str, seed: int, seconds: float) -> Run
         "seed": seed,
         "seconds": seconds,
         "goal": TASKS[task].goal,
-        "episodes": TASKS[task].episodes,
+        "episodes": episodes,
         "threads": threads,
     }
     words = (f"--{name}={value}" for name, value in given.items())
@@ -189,7 +194,7 @@ def drive(peer: Peer, python: Path, task: str, seed: int, seconds: float) -> Run
     command = (str(python), "-P", str(DRIVERS / peer.driver), *words)
     surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(threads)}
     started = time.time()
-    said = output(command, surroundings, seconds + STARTING_SECONDS + PLAYING_SECONDS)
+    said = output(command, surroundings, seconds + STARTING_SECONDS + episodes * PLAYING_SECONDS)
     return read(said, started)
 
 
