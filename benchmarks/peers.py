@@ -25,12 +25,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from benchmarks import tables
+from benchmarks.peer_drivers.driver import Order
 from benchmarks.runs import RunFailedError, Training, evaluate
 from benchmarks.tables import ROOT, Cell
 
@@ -130,8 +131,9 @@ def main() -> None:
     for task in environments:
         episodes = given.episodes or TASKS[task].episodes
         for seed in seeds:
+            order = Order(task, seed, given.seconds, TASKS[task].goal, episodes)
             for name in names:
-                runs[task, name].append(attempt(name, pythons[name], task, seed, given.seconds, episodes))
+                runs[task, name].append(attempt(name, pythons[name], order))
     show(runs, seeds, given.seconds)
 
 
@@ -140,30 +142,28 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "a3cd-peers"
 
 
-def attempt(name: str, python: Path, task: str, seed: int, seconds: float, episodes: int) -> Run | None:
+def attempt(name: str, python: Path, order: Order) -> Run | None:
     """Run a peer and report on stderr; return its result, or None if it failed."""
+    title = f"{name}, {order.environment}, seed {order.seed}"
     try:
-        if name == OURS:
-            run = ours(task, seed, seconds, episodes)
-        else:
-            run = drive(PEERS[name], python, task, seed, seconds, episodes)
+        run = ours(order) if name == OURS else drive(PEERS[name], python, order)
     except RunFailedError as error:
-        print(f"{name}, {task}, seed {seed}: {error}", file=sys.stderr, flush=True)
+        print(f"{title}: {error}", file=sys.stderr, flush=True)
         return None
     shown = zip(FIGURES, run.figures(), strict=True)
     said = ", ".join(f"{what} {figure:.4g}" for what, figure in shown if figure is not None)
-    print(f"{name}, {task}, seed {seed}: {said}", file=sys.stderr, flush=True)
+    print(f"{title}: {said}", file=sys.stderr, flush=True)
     return run
 
 
-def ours(task: str, seed: int, seconds: float, episodes: int) -> Run:
+def ours(order: Order) -> Run:
     """Run a3cd: a learner and two actors with the environment's preset."""
-    goal = TASKS[task].goal
-    settings = {"limits.until_return": goal if math.isfinite(goal) else 1e9}
-    arguments = ("--actors", "2", "--seed", str(seed), "--seconds", str(seconds))
-    with Training(task, *arguments, label=f"{OURS}, seed {seed}", settings=settings) as training:
-        result = training.finish(seconds + STARTING_SECONDS)
-        played = evaluate(training.folder, episodes, newest=True)
+    settings = {"limits.until_return": order.goal if math.isfinite(order.goal) else 1e9}
+    arguments = ("--actors", "2", "--seed", str(order.seed), "--seconds", str(order.seconds))
+    label = f"{OURS}, seed {order.seed}"
+    with Training(order.environment, *arguments, label=label, settings=settings) as training:
+        result = training.finish(order.seconds + STARTING_SECONDS)
+        played = evaluate(training.folder, order.episodes, newest=True)
     last = result.rows[-1]
     began = last["time"] - last["seconds"]
     versions = {one: version(one) for one in (OURS, "torch", "gymnasium", "numpy")}
@@ -178,23 +178,15 @@ def ours(task: str, seed: int, seconds: float, episodes: int) -> Run:
     )
 
 
-def drive(peer: Peer, python: Path, task: str, seed: int, seconds: float, episodes: int) -> Run:
-    """Run a peer; raises RunFailedError."""
-    threads = peer.threads.get(task, 1)
-    given = {
-        "environment": task,
-        "seed": seed,
-        "seconds": seconds,
-        "goal": TASKS[task].goal,
-        "episodes": episodes,
-        "threads": threads,
-    }
-    words = (f"--{name}={value}" for name, value in given.items())
+def drive(peer: Peer, python: Path, order: Order) -> Run:
+    """Run a peer, with its own number of threads; raises RunFailedError."""
+    order = replace(order, threads=peer.threads.get(order.environment, 1))
+    words = (f"--{name}={value}" for name, value in asdict(order).items())
     # -P: do not import modules from the script's folder.
     command = (str(python), "-P", str(DRIVERS / peer.driver), *words)
-    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(threads)}
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(order.threads)}
     started = time.time()
-    said = output(command, surroundings, seconds + STARTING_SECONDS + episodes * PLAYING_SECONDS)
+    said = output(command, surroundings, order.seconds + STARTING_SECONDS + order.episodes * PLAYING_SECONDS)
     return read(said, started)
 
 

@@ -64,7 +64,7 @@ def test_a_driver_is_told_what_to_train(tmp_path: Path, monkeypatch: pytest.Monk
         "assert progress.over() and progress.over()\n"
         "progress.report([], [float(order.episodes), 0.0])\n",
     )
-    run = peers.drive(peer, Path(sys.executable), "CartPole-v1", 7, 1000.0, 5)
+    run = peers.drive(peer, Path(sys.executable), driver.Order("CartPole-v1", 7, 1000.0, 475.0, 5))
     assert run.reached
     assert run.frames == 7 * 2 * 2
     assert run.training_return == 475.0
@@ -78,7 +78,7 @@ def test_a_driver_that_fails_is_left_out_with_what_it_said(
 ) -> None:
     monkeypatch.setattr(peers, "DRIVERS", tmp_path)
     monkeypatch.setitem(peers.PEERS, "fake", script(tmp_path, "raise SystemExit('no such game')"))
-    assert peers.attempt("fake", Path(sys.executable), "CartPole-v1", 0, 1.0, 1) is None
+    assert peers.attempt("fake", Path(sys.executable), driver.Order("CartPole-v1", 0, 1.0, 475.0, 1)) is None
     assert "fake, CartPole-v1, seed 0: exit code 1\n  no such game" in capsys.readouterr().err
 
 

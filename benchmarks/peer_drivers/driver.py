@@ -35,7 +35,7 @@ class Order:
     """Mean training return that ends the training; infinity: no return does."""
     episodes: int
     """Number of episodes to play with the last weights and the most likely actions."""
-    threads: int
+    threads: int = 1
     """Number of torch's threads in each process."""
 
 
