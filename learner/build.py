@@ -22,6 +22,7 @@ from common.rl.environments.names import resolve as resolve_environment
 from common.rl.environments.timing import step_seconds
 from common.rl.moments import Moments, bytes_in_header
 from common.rl.network_kind import resolve as resolve_network
+from common.rl.networks.acceleration import bfloat16_trouble
 from common.rl.networks.model import TorchModel
 from common.rl.networks.model import build as build_model
 from common.rl.networks.plain import named_tensors
@@ -102,8 +103,9 @@ def assemble(
     _accelerate(replicas or model, settings.optimizer, observation, devices.first)
     weights, counters = _weights(spec, model, checkpoint)
     stats = RunStats(counters, settings, now, None if checkpoint is None else checkpoint.score)
-    if devices.trouble:
-        stats.warn(devices.trouble)
+    slow = bfloat16_trouble(devices.first) if settings.optimizer.precision == "bfloat16" else ""
+    for trouble in filter(None, (devices.trouble, slow)):
+        stats.warn(trouble)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None if checkpoint is None else checkpoint.version)
     run = Run(spec, Peers(), stats, saves)
     return Parts(run, weights, _exchange(run, weights, model, replicas, observation, action))

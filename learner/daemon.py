@@ -162,6 +162,8 @@ class _Daemon:
         from learner.build import build
 
         self._core = build(run, checkpoint, listeners[1].getsockname()[1], time.monotonic())
+        for text in self._core.run.status(time.monotonic()).warnings:
+            _log.warning(text)
         for name, error in damaged.items():
             self._core.run.stats.warn(f"checkpoint {name} is damaged and was passed over: {error}")
         settings = self._core.run.spec.settings

@@ -10,6 +10,9 @@ FAR = 0.5
 """How far the mean return must be below its best to count as fallen: share of the way from its lowest to its best."""
 GONE = 0.02
 """Share of the largest entropy so far below which the policy counts as having none left."""
+CONSTANT = 1e-3
+"""Explained variances nearer to 0 than this say that the values do not depend on what is observed. Of a network whose
+relu units are dead they stay within 1e-5; one that learns is so near for seconds at most."""
 UNUSED = 0.9
 """Share of the contributions that must be refused or too old for a warning."""
 SIGMAS = 4.0
@@ -31,6 +34,8 @@ class VitalSigns:
     return_error: float
     """Standard error of the mean return."""
     entropy: float | None
+    explained_variance: float | None
+    """Share of the variance of the returns that the values explain; None before the first loss."""
     frames: int
     episodes: int
     applied: int
@@ -101,6 +106,12 @@ class Health:
         if worse and signs.entropy is not None and signs.entropy < GONE * self._entropy:
             name = "the policy has no entropy left"
             seen[name] = f"{name} ({signs.entropy:.2g}): it tries nothing new, try a larger algorithm.entropy_coef"
+        if signs.explained_variance is not None and abs(signs.explained_variance) < CONSTANT:
+            name = "the values are the same whatever is observed"
+            cure = "its units may be dead; begin anew with a smaller optimizer.learning_rate or another optimizer.kind"
+            seen[name] = (
+                f"{name} (explained variance {signs.explained_variance:.1g}): the network learns nothing, {cure}"
+            )
         if self._episode_at is not None and now - self._episode_at > NO_EPISODE_SECONDS and signs.frames > first.frames:
             name = "no episode has ended for long"
             cure = "if the environment has no end of its own, set environment.max_episode_steps"

@@ -312,6 +312,7 @@ class RunStats:
             lowest_return=self.window.lowest_return,
             return_error=self.window.return_error,
             entropy=self._losses.values.get("entropy"),
+            explained_variance=self._losses.values.get("explained_variance"),
             frames=counters.frames,
             episodes=counters.episodes,
             applied=counters.gradients,

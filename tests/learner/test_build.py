@@ -56,11 +56,11 @@ def test_several_devices_are_for_a_learner_that_computes_gradients(
         start("exchange.kind='gradients'")
 
 
-def test_a_gpu_that_cannot_be_used_is_told_in_the_status(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    without = Devices((torch.device("cpu"),), "the GPU cannot be used")
-    monkeypatch.setattr(learner.build, "open_devices", lambda name: without)
-    core = start()
-    assert (core.run.spec.device, core.run.status(11.0).warnings) == ("cpu", ["the GPU cannot be used"])
+def test_a_device_that_is_missing_or_slow_is_told_in_the_status(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner.build, "open_devices", lambda name: Devices((torch.device("cpu"),), "no GPU"))
+    monkeypatch.setattr(learner.build, "bfloat16_trouble", lambda device: f"slow on {device}")
+    core = start("optimizer.precision='bfloat16'")
+    assert (core.run.spec.device, core.run.status(11.0).warnings) == ("cpu", ["no GPU", "slow on cpu"])
 
 
 def train(core: LearnerCore, steps: int = 3) -> None:

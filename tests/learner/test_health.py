@@ -16,6 +16,7 @@ def figures(second: int, **changed: Any) -> VitalSigns:
         "lowest_return": 0.0,
         "return_error": 1.0,
         "entropy": 0.6,
+        "explained_variance": 0.8,
         "frames": 100 * second,
         "episodes": second,
         "applied": 10 * second,
@@ -36,6 +37,10 @@ def begun() -> Health:
 SYMPTOMS: list[tuple[dict[str, Any], str]] = [
     ({"mean_return": 20.0}, "far below its best (20, it was 110): try a smaller optimizer.learning_rate"),
     ({"mean_return": 20.0, "entropy": 0.001}, "no entropy left (0.001): it tries nothing new"),
+    (
+        {"explained_variance": -2e-4},
+        "the same whatever is observed (explained variance -0.0002): the network learns nothing",
+    ),
     ({"applied": 1190, "unused": 10**6}, "hardly anything that actors send is used"),
 ]
 

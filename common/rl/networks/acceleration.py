@@ -41,6 +41,23 @@ def features(network: PolicyValue, probe: Tensor, *, bfloat16: bool, compiled: b
     return found
 
 
+def bfloat16_trouble(device: torch.device) -> str:
+    """Return why bfloat16 is slower than float32 on this device, as far as torch can say; empty if it is not.
+
+    PPO on pictures played a quarter of the frames on an x86 processor without such instructions.
+    """
+    # Versions of torch before this function say nothing.
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    if device.type != "cpu" or capabilities.get("architecture") != "x86_64":
+        return ""
+    if capabilities["avx512_bf16"] or capabilities["amx_bf16"]:
+        return ""
+    return (
+        'optimizer.precision = "bfloat16" is slow here: the processor has no instructions for it; "float32" is faster '
+        "(set it with --resume, too)"
+    )
+
+
 def _in_bfloat16(plain: Features, device: torch.device) -> Features:
     def computed(observations: Tensor) -> Tensor:
         with torch.autocast(device.type, torch.bfloat16):

@@ -57,3 +57,23 @@ def test_a_device_without_bfloat16_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "GTX 1080")
     with pytest.raises(ConfigurationError, match='precision = "bfloat16": GTX 1080 has none; use "float32"'):
         acceleration.features(model.network, probe, bfloat16=True, compiled=False)
+
+
+NEITHER = {"architecture": "x86_64", "avx512_bf16": False, "amx_bf16": False}
+
+
+@pytest.mark.parametrize(
+    ("device", "capabilities", "slow"),
+    [
+        ("cpu", NEITHER, True),
+        ("cpu", NEITHER | {"avx512_bf16": True}, False),
+        ("cpu", NEITHER | {"amx_bf16": True}, False),
+        ("cpu", {"architecture": "aarch64"}, False),
+        ("cuda", NEITHER, False),
+    ],
+)
+def test_a_processor_without_bfloat16_is_told(
+    monkeypatch: pytest.MonkeyPatch, device: str, capabilities: dict[str, Any], slow: bool
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    assert ("float32" in acceleration.bfloat16_trouble(torch.device(device))) == slow
