@@ -100,10 +100,9 @@ def assemble(
     spec = _spec(folder, record, settings, model, str(devices), weights_port, now)
     model = model.to(devices.first)
     replicas = Replicas(model, devices.others) if devices.others else None
-    _accelerate(replicas or model, settings.optimizer, observation, devices.first)
+    slow = _accelerate(replicas or model, settings.optimizer, observation, devices.first)
     weights, counters = _weights(spec, model, checkpoint)
     stats = RunStats(counters, settings, now, None if checkpoint is None else checkpoint.score)
-    slow = bfloat16_trouble(devices.first) if settings.optimizer.precision == "bfloat16" else ""
     for trouble in filter(None, (devices.trouble, slow)):
         stats.warn(trouble)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None if checkpoint is None else checkpoint.version)
@@ -259,8 +258,8 @@ def _exchange(
 
 def _accelerate(
     model: TorchModel | Replicas, section: Optimizer, observation: ObservationSpec, device: torch.device
-) -> None:
-    """Switch on bfloat16 and compilation where they are set.
+) -> str:
+    """Switch on bfloat16 and compilation where they are set; return why that is slower than without, or an empty text.
 
     Raises ConfigurationError if the device or this installation of torch cannot do it.
     """
@@ -268,6 +267,7 @@ def _accelerate(
     if bfloat16 or section.compile:
         probe = torch.from_numpy(np.zeros((2, *observation.shape), observation.dtype)).to(device)
         model.accelerate(probe, bfloat16=bfloat16, compiled=section.compile)
+    return bfloat16_trouble(device) if bfloat16 else ""
 
 
 def _check_headers(counted: int, accumulate: int) -> None:

@@ -162,7 +162,7 @@ class _Daemon:
         from learner.build import build
 
         self._core = build(run, checkpoint, listeners[1].getsockname()[1], time.monotonic())
-        for text in self._core.run.status(time.monotonic()).warnings:
+        for text in self._core.run.stats.warnings:
             _log.warning(text)
         for name, error in damaged.items():
             self._core.run.stats.warn(f"checkpoint {name} is damaged and was passed over: {error}")

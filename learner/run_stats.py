@@ -126,7 +126,8 @@ class RunStats:
         self._not_finite = 0
         self.host = HostLook()
         """The last look at this host."""
-        self._warnings: deque[str] = deque(maxlen=WARNINGS)
+        self.warnings: deque[str] = deque(maxlen=WARNINGS)
+        """What went wrong, although the run goes on; see `warn`."""
 
     # -- events: each is booked once, here, for the run and for the peer -----------------------------------------------
 
@@ -238,8 +239,8 @@ class RunStats:
 
     def warn(self, text: str) -> None:
         """Show that something went wrong, although the run goes on, until newer warnings displace it."""
-        if text not in self._warnings:
-            self._warnings.append(text)
+        if text not in self.warnings:
+            self.warnings.append(text)
 
     def not_finite(self) -> None:
         """Count a step in which no gradient was finite."""
@@ -341,7 +342,7 @@ class RunStats:
             "why": self.decision.why,
             "losses": dict(self._losses.values),
             "health": self.health,
-            "warnings": list(self._warnings),
+            "warnings": list(self.warnings),
         }
 
 
