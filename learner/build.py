@@ -30,7 +30,7 @@ from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint, RunFolder, RunRecord
 from common.settings.exchanges import momentum, staleness_policy
 from common.settings.exchanges import resolve as resolve_exchange
-from common.settings.sections import Optimizer, Settings
+from common.settings.sections import Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
 from learner.arithmetic import set_arithmetic
 from learner.core import LearnerCore
@@ -100,10 +100,10 @@ def assemble(
     spec = _spec(folder, record, settings, model, str(devices), weights_port, now)
     model = model.to(devices.first)
     replicas = Replicas(model, devices.others) if devices.others else None
-    slow = _accelerate(replicas or model, settings.optimizer, observation, devices.first)
+    unhelpful = _accelerate(replicas or model, settings, observation, devices.first)
     weights, counters = _weights(spec, model, checkpoint)
     stats = RunStats(counters, settings, now, None if checkpoint is None else checkpoint.score)
-    for trouble in filter(None, (devices.trouble, slow)):
+    for trouble in filter(None, (devices.trouble, unhelpful)):
         stats.warn(trouble)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None if checkpoint is None else checkpoint.version)
     run = Run(spec, Peers(), stats, saves)
@@ -257,16 +257,22 @@ def _exchange(
 
 
 def _accelerate(
-    model: TorchModel | Replicas, section: Optimizer, observation: ObservationSpec, device: torch.device
+    model: TorchModel | Replicas, settings: Settings, observation: ObservationSpec, device: torch.device
 ) -> str:
-    """Switch on bfloat16 and compilation where they are set; return why that is slower than without, or an empty text.
+    """Switch on bfloat16 and compilation where they are set; return why that does not help here, or an empty text.
 
     Raises ConfigurationError if the device or this installation of torch cannot do it.
     """
-    bfloat16 = section.precision == "bfloat16"
-    if bfloat16 or section.compile:
-        probe = torch.from_numpy(np.zeros((2, *observation.shape), observation.dtype)).to(device)
-        model.accelerate(probe, bfloat16=bfloat16, compiled=section.compile)
+    bfloat16, compiled = settings.optimizer.precision == "bfloat16", settings.optimizer.compile
+    if not (bfloat16 or compiled):
+        return ""
+    if settings.exchange.kind == "gradients":
+        return (
+            "optimizer.precision and optimizer.compile are for a learner that computes gradients; with exchange.kind = "
+            '"gradients" its actors do, in float32'
+        )
+    probe = torch.from_numpy(np.zeros((2, *observation.shape), observation.dtype)).to(device)
+    model.accelerate(probe, bfloat16=bfloat16, compiled=compiled)
     return bfloat16_trouble(device) if bfloat16 else ""
 
 

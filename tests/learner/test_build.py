@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_several_devices_are_for_a_learner_that_computes_gradients(
 def test_a_device_that_is_missing_or_slow_is_told_in_the_status(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner.build, "open_devices", lambda name: Devices((torch.device("cpu"),), "no GPU"))
     monkeypatch.setattr(learner.build, "bfloat16_trouble", lambda device: f"slow on {device}")
-    core = start("optimizer.precision='bfloat16'")
+    core = start("optimizer.precision='bfloat16'", "exchange.kind='trajectories'")
     assert (core.run.spec.device, core.run.status(11.0).warnings) == ("cpu", ["no GPU", "slow on cpu"])
 
 
@@ -388,13 +389,12 @@ def test_settings_are_checked_as_at_the_start_without_a_folder(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_layers_are_accelerated_where_the_settings_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[tuple[int, ...], bool, bool]] = []
-
-    def noted(model: TorchModel, probe: torch.Tensor, *, bfloat16: bool, compiled: bool) -> None:
-        asked.append((tuple(probe.shape), bfloat16, compiled))
-
-    monkeypatch.setattr(TorchModel, "accelerate", noted)
-    for words in ((), ("optimizer.precision='bfloat16'",), ("optimizer.compile=true",)):
-        check(settings_of("environment.id='CartPole-v1'", *words))
-    assert asked == [((2, 4), True, False), ((2, 4), False, True)]
+def test_layers_are_accelerated_where_the_learner_uses_them(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(TorchModel, "accelerate", lambda model, probe, **how: asked.append((tuple(probe.shape), how)))
+    for setting in ("precision='float32'", "precision='bfloat16'", "compile=true"):
+        check(settings_of(*SMALL, "exchange.kind='trajectories'", f"optimizer.{setting}"))
+    (warning,) = start("optimizer.compile=true", "exchange.kind='gradients'").run.status(11.0).warnings
+    assert 'with exchange.kind = "gradients" its actors do' in warning
+    wanted = [{"bfloat16": True, "compiled": False}, {"bfloat16": False, "compiled": True}]
+    assert asked == [((2, 4), how) for how in wanted]
