@@ -52,6 +52,12 @@ def test_moved_to_a_device_the_vectors_are_still_the_network_s() -> None:
     assert not model.network(torch.ones(1, 4))[0].any()
 
 
+def test_a_network_without_a_state_keeps_none_of_former_steps_alive() -> None:
+    state = np.zeros((1, 0), np.float32)
+    _, after = build(Settings(), BOX, discrete(2)).step(np.ones((1, 4), np.float32), state)
+    assert after is state
+
+
 @pytest.mark.parametrize(("observations", "rewards"), [(True, False), (False, True), (True, True), (False, False)])
 def test_the_extras_are_those_of_the_layout_that_the_settings_ask_for(observations: bool, rewards: bool) -> None:
     network, environment = Network(normalize=observations), Environment(reward_normalize=rewards)
