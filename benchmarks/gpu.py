@@ -3,7 +3,7 @@
 The learner's core is fed with a fleet's messages in this process, without sockets: first ten optimizer steps of each
 exchange on the device and on the CPU, whose weights must agree; then, for some seconds, as many messages as it takes.
 Frames are those learnt from. "waits" is the share of turns in which every actor waited for the learner and the learner
-for its device. The other parts help with decisions: whether `auto` should choose the GPU for a small dense network,
+for its device. The other parts help with decisions: whether `auto` should choose the GPU where there is little to do,
 what several devices bring (`--devices cuda:0,cuda:1`; by default all), how a3cd's LSTM compares with cuDNN's, and what
 CUDA graphs could save. If a part fails, that is reported and the others go on; with --json each part is written when
 done. `--device cpu` runs a small version.
@@ -28,22 +28,27 @@ from learner.arithmetic import set_arithmetic
 
 TOLERANCE = 1e-4
 EQUAL_STEPS = 10
+WARM_STEPS = 3
+"""Steps before a measurement, at least: the first compile what is to be compiled."""
+WAYS = (("bfloat16", False), ("float32", True), ("bfloat16", True))
+"""optimizer.precision and optimizer.compile."""
 NETWORKS = ("conv-a3c", "conv-impala")
 EXCHANGES = ("trajectories", "actions")
+LITTLE = (("dense", "gradients"), ("conv-impala", "gradients"), ("dense", "trajectories"))
 WORTH = 1.1
 """A GPU is recommended if it learns from at least this many times the CPU's frames."""
 COLUMNS = ("learner", "actors", "frames/s", "steps/s", "frames a step", "waits %", "GPU busy %", "MiB at most")
 
 
-def equal(device: str, kind: str) -> float:
+def equal(device: str, kind: str, network: str = "conv-a3c") -> float:
     """Return the largest difference of a weight after the same steps on the device and on the CPU."""
-    return float(np.abs(learnt("cpu", kind) - learnt(device, kind)).max())
+    return float(np.abs(learnt("cpu", kind, network) - learnt(device, kind, network)).max())
 
 
-def learnt(device: str, kind: str) -> Floats:
+def learnt(device: str, kind: str, network: str = "conv-a3c") -> Floats:
     """Return the weights after EQUAL_STEPS steps with one actor, so that batches are the same on every device."""
     small = ("environment.num_envs=4", "exchange.groups=1", "algorithm.rollout_length=5", "optimizer.kind='sgd'")
-    fleet = Fleet(settings_of(kind, "conv-a3c", device, *small), 1)
+    fleet = Fleet(settings_of(kind, network, device, *small), 1)
     transport: Any = fleet.weights.transport
     transport.mark = lambda: lambda: True  # wait for each step, so that the newest weights act, as on a CPU
     while fleet.version < EQUAL_STEPS:
@@ -51,15 +56,15 @@ def learnt(device: str, kind: str) -> Floats:
     return fleet.weights.vectors()[0]
 
 
-def speed(given: argparse.Namespace, kind: str, network: str, device: str) -> list[Any]:
-    """Return a row of COLUMNS."""
-    fleet = Fleet(settings_of(kind, network, device, f"environment.num_envs={given.copies}"), given.actors)
+def speed(given: argparse.Namespace, kind: str, network: str, device: str, *more: str) -> list[Any]:
+    """Return a row of COLUMNS; `more` are further settings."""
+    fleet = Fleet(settings_of(kind, network, device, f"environment.num_envs={given.copies}", *more), given.actors)
     on_gpu = fleet.weights.vector.device.type == "cuda"
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     usage, waits = [], 0
     until = time.monotonic() + given.warm_up
-    while time.monotonic() < until:
+    while time.monotonic() < until or fleet.version < WARM_STEPS:
         fleet.advance()
     begun, frames, version, turns = time.monotonic(), fleet.run.stats.counters.frames, fleet.version, 0
     looked = begun
@@ -91,9 +96,10 @@ def busy() -> float | None:
 
 
 def agreement(given: argparse.Namespace) -> None:
-    rows = [(kind, equal(given.device, kind)) for kind in ("gradients", *EXCHANGES)]
+    cases = [(network, kind) for network in NETWORKS for kind in ("gradients", *EXCHANGES)]
+    rows = [(f"{network}, {kind}", equal(given.device, kind, network)) for network, kind in cases]
     title = f"Largest difference of a weight after {EQUAL_STEPS} steps on {given.device} and on the CPU"
-    tables.show(title, ("exchange", "difference"), [(kind, f"{one:.1e}") for kind, one in rows])
+    tables.show(title, ("network, exchange", "difference"), [(name, f"{one:.1e}") for name, one in rows])
     if (most := max(one for _, one in rows)) > TOLERANCE:
         raise RuntimeError(f"the weights differ by {most:.1e}, more than {TOLERANCE:g}")
 
@@ -103,16 +109,25 @@ def speeds(given: argparse.Namespace) -> None:
     tables.show(f"On {given.device}, {given.copies} environments an actor", COLUMNS, rows)
 
 
-def small_network(given: argparse.Namespace) -> None:
-    """Show which device `auto` should choose for a dense network, with each exchange."""
-    rows = [
-        [speed(given, kind, "dense", device) for device in ("cpu", given.device)]
-        for kind in ("gradients", "trajectories")
+def ways(given: argparse.Namespace) -> None:
+    """Show what bfloat16 and compilation bring to the larger network."""
+    rows = []
+    for precision, compiled in WAYS:
+        settings = f"optimizer.precision='{precision}'", f"optimizer.compile={str(compiled).lower()}"
+        row = speed(given, "trajectories", NETWORKS[-1], given.device, *settings)
+        rows.append([f"{precision}, {'' if compiled else 'not '}compiled", *row[1:]])
+    tables.show(f"Other ways to compute {NETWORKS[-1]}, trajectories", COLUMNS, rows)
+
+
+def small_work(given: argparse.Namespace) -> None:
+    """Show which device `auto` should choose where there is little to compute."""
+    rows = [[speed(given, kind, network, device) for device in ("cpu", given.device)] for network, kind in LITTLE]
+    tables.show("Little to compute", COLUMNS, [row for pair in rows for row in pair])
+    told = [
+        (f"{network}, {kind}", recommended(*(row[2] for row in pair)))
+        for (network, kind), pair in zip(LITTLE, rows, strict=True)
     ]
-    tables.show("A small dense network (CartPole-v1)", COLUMNS, [row for pair in rows for row in pair])
-    found = zip(("gradients", "trajectories"), rows, strict=True)
-    told = [(kind, recommended(here[2], there[2])) for kind, (here, there) in found]
-    tables.show("What auto should do for it", ("exchange", "optimizer.device"), told)
+    tables.show("What auto should do", ("network, exchange", "optimizer.device"), told)
 
 
 def recommended(cpu: float, gpu: float) -> str:
@@ -155,7 +170,9 @@ def kernel_ms(one: Launches) -> float | None:
     return None if one.busy is None else 1e3 * one.busy
 
 
-PARTS: tuple[Callable[[argparse.Namespace], None], ...] = (agreement, speeds, small_network, lstm, graphs, several)
+PARTS: tuple[Callable[[argparse.Namespace], None], ...] = (
+    agreement, speeds, small_work, lstm, graphs, several, ways,
+)  # fmt: skip
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from common.rl.networks.model import build as build_model
 from common.rl.networks.plain import named_tensors
 from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint, RunFolder, RunRecord
-from common.settings.exchanges import momentum, staleness_policy
+from common.settings.exchanges import momentum, staleness_policy, wanted_device
 from common.settings.exchanges import resolve as resolve_exchange
 from common.settings.sections import Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
@@ -93,8 +93,9 @@ def assemble(
     Raises EnvironmentMissingError, and ConfigurationError for settings that do not go with the environment, the
     machine or the checkpoint.
     """
-    devices = open_devices(settings.optimizer.device)
-    settings, observation, action = _resolve(settings, str(devices))
+    settings, observation, action = _with_environment(settings)
+    devices = open_devices(wanted_device(settings))
+    settings = _resolve(settings, str(devices))
     model = build_model(settings, observation, action)
     _check_headers(model.normalization.counted, settings.exchange.accumulate)
     spec = _spec(folder, record, settings, model, str(devices), weights_port, now)
@@ -116,8 +117,8 @@ def check(settings: Settings) -> RunSpec:
     return assemble(RunFolder(Path()), record, settings, None).run.spec
 
 
-def _resolve(settings: Settings, device: str) -> tuple[Settings, ObservationSpec, ActionSpec]:
-    """Return the settings with every `auto` resolved, and the specifications of observations and actions."""
+def _with_environment(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
+    """Return the settings with the `auto`s of environment and network resolved, and what is observed and done there."""
     environment = resolve_environment(settings.environment)
     probe = make_environments(environment, num_envs=1, seed=settings.seed)
     try:
@@ -125,7 +126,12 @@ def _resolve(settings: Settings, device: str) -> tuple[Settings, ObservationSpec
     finally:
         probe.close()
     network = msgspec.structs.replace(settings.network, kind=resolve_network(settings.network.kind, observation))
-    kind: Any = resolve_exchange(settings, network.kind, device)
+    return msgspec.structs.replace(settings, environment=environment, network=network), observation, action
+
+
+def _resolve(settings: Settings, device: str) -> Settings:
+    """Return the settings with every other `auto` resolved."""
+    kind: Any = resolve_exchange(settings, settings.network.kind, device)
     if kind == "gradients" and "," in device:
         raise ConfigurationError(
             f'optimizer.device = "{device}" is for a learner that computes gradients; with exchange.kind = "gradients" '
@@ -136,14 +142,8 @@ def _resolve(settings: Settings, device: str) -> tuple[Settings, ObservationSpec
     policy: Any = staleness_policy(settings)
     staleness = msgspec.structs.replace(settings.staleness, policy=policy)
     optimizer = msgspec.structs.replace(settings.optimizer, beta1=momentum(settings, kind))
-    sections: dict[str, Any] = {
-        "environment": environment,
-        "network": network,
-        "exchange": exchange,
-        "optimizer": optimizer,
-    }
-    settings = msgspec.structs.replace(settings, **sections, evaluation=evaluation, staleness=staleness)
-    return settings, observation, action
+    sections: dict[str, Any] = {"exchange": exchange, "optimizer": optimizer, "staleness": staleness}
+    return msgspec.structs.replace(settings, **sections, evaluation=evaluation)
 
 
 def _spec(
@@ -245,8 +245,8 @@ def _exchange(
     if settings.exchange.kind == "actions":
         server = PolicyServer(trainer, settings, observation, action)
         return ActionExchange(run, trainer, server)
-    on_device = run.spec.device != "cpu"
-    packing = TrajectoryFormat(settings, observation, action, model.network.state_size, stacks=not on_device)
+    stacks = weights.transport.is_host
+    packing = TrajectoryFormat(settings, observation, action, model.network.state_size, stacks=stacks)
     exchange = TrajectoryExchange(run, trainer, packing)
     if exchange.max_bytes > LARGEST_TRAJECTORY:
         raise ConfigurationError(

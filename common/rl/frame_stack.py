@@ -52,7 +52,7 @@ class FrameStack:
         index[0] = np.arange(begin).reshape(count, self.depth)
         index[1:, :, -1] = np.arange(begin, end).reshape(steps, count)
         of_restart = np.zeros((steps, count, self.depth - 1), np.int32)
-        of_restart[restarts] = np.arange(end, end + len(older) * (self.depth - 1)).reshape(len(older), -1)
+        of_restart[restarts] = np.arange(end, end + len(older) * (self.depth - 1)).reshape(len(older), self.depth - 1)
         for t in range(steps):
             index[t + 1, :, :-1] = np.where(restarts[t, :, None], of_restart[t], index[t, :, 1:])
         return StackedFrames((first, newest, older), index)

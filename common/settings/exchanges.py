@@ -43,6 +43,18 @@ def resolve(settings: Settings, network: str, device: str) -> str:
     return usual
 
 
+def wanted_device(settings: Settings) -> str:
+    """Return the optimizer.device that a learner opens. settings: with network.kind resolved.
+
+    "auto" is the CPU where actors compute the gradients of a dense network: a GPU added up and applied 0.4 times as
+    many (`python -m benchmarks gpu`), and takes seconds to start.
+    """
+    device = settings.optimizer.device
+    if device == "auto" and settings.network.kind == "dense" and resolve(settings, "dense", "cuda") == "gradients":
+        return "cpu"
+    return device
+
+
 def _asks_for_gradients(settings: Settings) -> bool:
     exchange = settings.exchange
     return (

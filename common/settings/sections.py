@@ -170,9 +170,9 @@ class Optimizer(Section, frozen=True):
             description="one of auto, cpu, cuda, cuda:N, or several as in cuda:0,cuda:1",
         ),
     ] = "auto"
-    """Device of the learner's weights, optimizer and training: cpu, cuda, cuda:N, or auto (one GPU if there is one).
-    cuda:0,cuda:1: the environments of each batch are split between these (not with gradients of actors). Actors compute
-    on the CPU."""
+    """Device of the learner's weights, optimizer and training: cpu, cuda, cuda:N, or auto: one GPU if there is one,
+    but not for gradients of a dense network that come from actors. cuda:0,cuda:1: the environments of each batch are
+    split between these (not with gradients of actors). Actors compute on the CPU."""
     threads: Annotated[int, Meta(ge=1, le=256)] = 1
     """Threads with which the learner computes on a CPU: more are faster if actors wait for it (a2c, ppo)."""
     precision: Literal["float32", "bfloat16"] = "float32"

@@ -198,7 +198,8 @@ def _there(rollout: Rollout) -> Rollout:
 
 def _stacked(observations: StackedFrames, index: Tensor, *parts: Tensor) -> Tensor:
     """Return the stacked observations, (T + 1, B, *stack)."""
-    frames = torch.cat([part.reshape(-1, *observations.frame) for part in parts])
+    size = math.prod(observations.frame)
+    frames = torch.cat([part.reshape(part.numel() // size, *observations.frame) for part in parts])
     return frames.index_select(0, index.flatten()).view(observations.shape)
 
 

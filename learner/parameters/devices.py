@@ -1,5 +1,6 @@
 """Which devices the learner computes on, and whether an error of torch means that a device has failed."""
 
+import warnings
 from dataclasses import dataclass
 
 import torch
@@ -70,7 +71,12 @@ def _automatic(present: int) -> Devices:
 def _try(device: torch.device) -> None:
     """Raise RuntimeError if the device does not compute: an old driver, exclusive use by others, unknown to torch."""
     if device.type == "cuda":
-        (torch.ones(2, device=device) + 1).sum().item()
+        weight = torch.ones(2, 2, device=device, requires_grad=True)
+        with warnings.catch_warnings():
+            # Torch says once that the thread of the backward pass had no context yet, and goes on.
+            warnings.filterwarnings("ignore", "Attempting to run cuBLAS")
+            torch.autograd.backward((weight @ weight).sum())
+        torch.cuda.synchronize(device)
 
 
 def failure(error: Exception) -> str:

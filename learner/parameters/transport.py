@@ -90,7 +90,7 @@ class Transport:
 
 
 class CudaTransport(Transport):
-    """Uses pinned memory, a stream for copies to the device, and one for acting. It has never run: no GPU was at hand.
+    """Uses pinned memory, a stream for copies to the device, and one for acting.
 
     A stream does one thing after the other. So copies to the host go on the stream that computes the tensor, and the
     stream of copies to the device waits for no other: behind a batch that is being trained on, the observations to act

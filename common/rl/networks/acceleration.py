@@ -31,8 +31,7 @@ def features(network: PolicyValue, probe: Tensor, *, bfloat16: bool, compiled: b
             raise ConfigurationError(f'optimizer.precision = "bfloat16": {name} has none; use "float32"')
         found = _in_bfloat16(found, device)
     if compiled:
-        backend: Any = BACKEND
-        found = torch.compile(found, dynamic=True, backend=backend)
+        found = _compiled(found)
         try:
             torch.autograd.backward(found(probe).sum())
         except Exception as error:
@@ -62,5 +61,17 @@ def _in_bfloat16(plain: Features, device: torch.device) -> Features:
     def computed(observations: Tensor) -> Tensor:
         with torch.autocast(device.type, torch.bfloat16):
             return plain(observations).float()
+
+    return computed
+
+
+def _compiled(plain: Features) -> Features:
+    """Compile for any number of observations of one shape: with all lengths unknown, inductor cannot do conv-impala."""
+    backend: Any = BACKEND
+    generated: Features = torch.compile(plain, backend=backend)
+
+    def computed(observations: Tensor) -> Tensor:
+        torch._dynamo.maybe_mark_dynamic(observations, 0)
+        return generated(observations)
 
     return computed

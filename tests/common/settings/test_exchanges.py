@@ -14,6 +14,7 @@ from common.settings.exchanges import (
     possible,
     resolve,
     staleness_policy,
+    wanted_device,
     why_no_relay,
 )
 from common.settings.sections import Algorithm, Exchange, Network, Optimizer, Settings, Staleness
@@ -30,6 +31,24 @@ def test_auto(algorithm: Any, network: str, device: str) -> None:
         assert found == ("trajectories" if device != "cpu" and network != "dense" else "gradients")
     else:
         assert found == EXCHANGES[algorithm][0]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "network", "device", "expected"),
+    [
+        ("a3c", "dense", "auto", "cpu"),
+        ("one-step-q", "dense", "auto", "cpu"),
+        ("ppo", "dense", "auto", "auto"),
+        ("a3c", "conv-a3c", "auto", "auto"),
+        ("a3c", "dense", "cuda", "cuda"),
+        ("a3c", "dense", "cuda:0,cuda:1", "cuda:0,cuda:1"),
+    ],
+)
+def test_small_gradients_of_actors_need_no_gpu(algorithm: Any, network: str, device: str, expected: str) -> None:
+    settings = Settings(
+        algorithm=Algorithm(kind=algorithm), network=Network(kind=network), optimizer=Optimizer(device=device)
+    )
+    assert wanted_device(settings) == expected
 
 
 @pytest.mark.parametrize("kind", ["gradients", "trajectories", "actions"])

@@ -1,4 +1,4 @@
-"""The trainer of a GPU, on a CPU: it learns what the trainer of a CPU learns, and says the same of it."""
+"""The trainer of a GPU, on a CPU and on a GPU if there is one: it learns what a CPU's does, and says the same of it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from learner.parameters.batch_trainer import NOT_FINITE, BatchTrainer
 from learner.parameters.device_trainer import DeviceTrainer, trainer_of
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.step_result import StepResult
-from learner.parameters.transport import Transport
 from learner.parameters.weights import TargetNetwork, Weights
 from tests.helpers.rollouts import BOX, COPIES, PICTURE, STEPS, make
 
+DEVICES = [torch.device(name) for name in ("cpu", "cuda") if name == "cpu" or torch.cuda.is_available()]
 SECTIONS = {
     "a3c": Algorithm(max_grad_norm=0.1),
     "unclipped": Algorithm(max_grad_norm=0.0, normalize_advantages=True),
@@ -31,18 +31,21 @@ SECTIONS = {
 }
 
 
-def trainers(section: Algorithm, optimizer: str = "adam", **options: Any) -> tuple[BatchTrainer, DeviceTrainer]:
-    """Of equal models: a CPU's, and a device's."""
+def trainers(
+    section: Algorithm, optimizer: str = "adam", *, device: torch.device = DEVICES[0], **options: Any
+) -> tuple[BatchTrainer, DeviceTrainer]:
+    """Of equal models: a CPU's, and a device's. `options` are those of `make`."""
     made: list[Any] = []
-    for device in (False, True):
-        model, _ = make(options.get("observation", BOX), algorithm=section.kind, lstm=options.get("lstm", 0))
+    for there in (False, True):
+        model, _ = make(**({"observation": BOX, "algorithm": section.kind} | options))
+        model = model.to(device) if there else model
         settings = Optimizer(kind=optimizer, learning_rate=0.01, momentum=0.9, anneal="linear")  # type: ignore[arg-type]
         target = None
         if model.target is not None:
             target = TargetNetwork(model.target.flat.vector, 100, model.frames, 0)
         weights = Weights(make_optimizer(settings, model.flat.vector, 300), model.extras, target=target)
         given: Any = (model, weights, section)
-        made.append(DeviceTrainer(*given, Transport(torch.device("cpu"))) if device else BatchTrainer(*given))
+        made.append(DeviceTrainer(*given, weights.transport) if there else BatchTrainer(*given))
     return made[0], made[1]
 
 
@@ -62,29 +65,43 @@ def both(here: BatchTrainer, there: DeviceTrainer, parts: list[Rollout], frames:
 
 def assert_alike(here: BatchTrainer, there: DeviceTrainer, results: tuple[StepResult, StepResult]) -> None:
     ours, theirs = results
-    torch.testing.assert_close(there.model.flat.vector, here.model.flat.vector, rtol=1e-3, atol=1e-4)
+    assert_close(there.model.flat.vector, here.model.flat.vector, rtol=1e-3, atol=1e-4)
     for name, tensor in here.weights.optimizer.state().items():
-        torch.testing.assert_close(there.weights.optimizer.state()[name], tensor, rtol=1e-2, atol=1e-5)
+        assert_close(there.weights.optimizer.state()[name], tensor, rtol=1e-2, atol=1e-4)
     assert (theirs.left_out, theirs.to_blame) == (ours.left_out, ours.to_blame)
     assert theirs.statistics == pytest.approx(ours.statistics, rel=1e-2, abs=1e-4)
 
 
+def assert_close(there: torch.Tensor, here: torch.Tensor, **tolerances: float) -> None:
+    torch.testing.assert_close(there.cpu(), here, **tolerances)
+
+
+@pytest.fixture(params=DEVICES, ids=str)
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> torch.device:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # as in a learner
+    found: torch.device = request.param
+    return found
+
+
 @pytest.mark.parametrize("name", SECTIONS)
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop", "sgd"])
-def test_it_learns_what_a_cpu_learns(name: str, optimizer: str) -> None:
-    here, there = trainers(SECTIONS[name], optimizer)
+def test_it_learns_what_a_cpu_learns(name: str, optimizer: str, device: torch.device) -> None:
+    here, there = trainers(SECTIONS[name], optimizer, device=device)
     before = here.model.flat.vector.clone()
     for step in range(3):
         assert_alike(here, there, both(here, there, rollouts(3), 60 * (step + 1)))
     assert not torch.equal(here.model.flat.vector, before)
     if here.weights.target is not None and there.weights.target is not None:
-        torch.testing.assert_close(there.weights.target.vector, here.weights.target.vector, rtol=1e-3, atol=1e-4)
+        assert_close(there.weights.target.vector, here.weights.target.vector, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize(("observation", "lstm"), [(PICTURE, 0), (BOX, 5), (PICTURE, 5)])
-def test_with_every_kind_of_network(observation: Any, lstm: int) -> None:
+@pytest.mark.parametrize(
+    ("observation", "kind", "lstm"),
+    [(PICTURE, "auto", 0), (BOX, "auto", 5), (PICTURE, "conv-nature", 5)],
+)
+def test_with_every_kind_of_network(observation: Any, kind: str, lstm: int, device: torch.device) -> None:
     for section in (SECTIONS["a3c"], SECTIONS["ppo"]):
-        here, there = trainers(section, observation=observation, lstm=lstm)
+        here, there = trainers(section, "sgd", observation=observation, kind=kind, lstm=lstm, device=device)
         results = both(here, there, rollouts(2, observation, 2 * lstm), 0)
         assert_alike(here, there, results)
 
@@ -92,10 +109,10 @@ def test_with_every_kind_of_network(observation: Any, lstm: int) -> None:
 @pytest.mark.parametrize("kind", ["a3c", "ppo"])
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop", "sgd"])
 def test_a_rollout_without_a_finite_gradient_is_left_out_and_the_others_are_learnt_from(
-    kind: str, optimizer: str
+    kind: str, optimizer: str, device: torch.device
 ) -> None:
     section = Algorithm(kind=kind, max_grad_norm=0.0)  # type: ignore[arg-type]
-    here, there = trainers(section, optimizer)
+    here, there = trainers(section, optimizer, device=device)
     first, bad, last = rollouts(3)
     bad = dataclasses.replace(bad, rewards=bad.rewards * np.float32(np.nan))
     results = both(here, there, [first, bad, last], 0)
@@ -105,8 +122,8 @@ def test_a_rollout_without_a_finite_gradient_is_left_out_and_the_others_are_lear
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop", "sgd"])
-def test_where_nothing_is_finite_nothing_changes(optimizer: str) -> None:
-    _, there = trainers(Algorithm(kind="ppo", epochs=2), optimizer)
+def test_where_nothing_is_finite_nothing_changes(optimizer: str, device: torch.device) -> None:
+    _, there = trainers(Algorithm(kind="ppo", epochs=2), optimizer, device=device)
     before = [there.model.flat.vector.clone(), *(one.clone() for one in there.weights.optimizer.state().values())]
     for rollout in rollouts(2):
         there.add(dataclasses.replace(rollout, rewards=rollout.rewards * np.float32(np.nan)))
@@ -115,8 +132,8 @@ def test_where_nothing_is_finite_nothing_changes(optimizer: str) -> None:
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
 
 
-def test_a_rollout_may_be_written_again_once_it_is_added() -> None:
-    here, there = trainers(SECTIONS["a3c"])
+def test_a_rollout_may_be_written_again_once_it_is_added(device: torch.device) -> None:
+    here, there = trainers(SECTIONS["a3c"], device=device)
     (rollout,) = rollouts(1)
     mine = rollout.copy()
     there.add(mine)
@@ -127,8 +144,8 @@ def test_a_rollout_may_be_written_again_once_it_is_added() -> None:
     assert_alike(here, there, results)
 
 
-def test_frames_that_come_once_are_stacked_on_the_device() -> None:
-    here, there = trainers(SECTIONS["a3c"], observation=PICTURE)
+def test_frames_that_come_once_are_stacked_on_the_device(device: torch.device) -> None:
+    here, there = trainers(SECTIONS["a3c"], "sgd", observation=PICTURE, device=device)
     (rollout,) = rollouts(1, PICTURE)
     frames: Any = FrameStack(2).unstacked(
         rollout.observations[0],
@@ -144,8 +161,8 @@ def learnt(trainer: BatchTrainer, rollout: Rollout) -> StepResult:
     return trainer.step(scale=1.0, frames=0)
 
 
-def test_a_step_may_be_begun_and_finished_later() -> None:
-    here, there = trainers(SECTIONS["a3c"])
+def test_a_step_may_be_begun_and_finished_later(device: torch.device) -> None:
+    here, there = trainers(SECTIONS["a3c"], device=device)
     for trainer in (here, there):
         assert trainer.finish() == StepResult(), "nothing was begun"
         trainer.begin(scale=1.0, frames=0)

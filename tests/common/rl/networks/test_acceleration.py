@@ -41,6 +41,21 @@ def test_compiled_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(gradient_of(BOX, bfloat16=False, compiled=True), gradient_of(BOX))
 
 
+def test_compiled_for_any_number_of_pictures_but_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.compiler.reset()  # another test's shapes would make it take every length for unknown
+    known: set[tuple[bool, ...]] = set()
+
+    def noted(module: Any, inputs: list[Any]) -> Any:
+        given = [node.meta.get("example_value") for node in module.graph.nodes if node.op == "placeholder"]
+        (pictures,) = (one for one in given if isinstance(one, torch.Tensor) and one.dtype == torch.uint8)
+        known.add(tuple(isinstance(length, int) for length in pictures.shape))
+        return module.forward
+
+    monkeypatch.setattr(acceleration, "BACKEND", noted)
+    torch.testing.assert_close(gradient_of(PICTURE, bfloat16=False, compiled=True), gradient_of(PICTURE))
+    assert known == {(False, True, True, True)}
+
+
 def test_a_compiler_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object) -> None:
         raise RuntimeError("no C++ compiler")

@@ -1,0 +1,106 @@
+"""A learner on a real GPU: where there is one, copies come whole, and it learns what a learner on the CPU learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.gpu import TOLERANCE, equal
+from learner.parameters.transport import CudaTransport, transport
+from tests.helpers.rollouts import PICTURE
+from tests.learner.parameters.test_device_trainer import SECTIONS, assert_alike, both, rollouts, trainers
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+ROUNDS, NUMBERS = 200, 100_000
+CUDA = torch.device("cuda")
+
+
+@pytest.fixture(autouse=True)
+def full_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a learner."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+def busy(square: torch.Tensor) -> torch.Tensor:
+    """Keeps the current stream at work for a while."""
+    for _ in range(5):
+        square = (square @ square).clamp(-1, 1)
+    return square
+
+
+def test_copies_come_whole_beside_computations_that_take_longer() -> None:
+    """Pinned memory that torch gave away again too early would hold a later round's numbers."""
+    gpu = transport(CUDA)
+    assert isinstance(gpu, CudaTransport)
+    square = torch.randn(2048, 2048, device=CUDA)
+    fetched = []
+    for number in range(ROUNDS):
+        array = np.full(NUMBERS, number, np.float32)
+        (there,) = gpu.up([array])
+        array.fill(np.nan)
+        square = busy(square)
+        fetched.append(gpu.begin_down(there + 1))
+        with gpu.acting():
+            (seen,) = gpu.up([np.full(NUMBERS, -number, np.float32)])
+            fetched.append(gpu.begin_down(seen - 1))
+    for number in range(ROUNDS):
+        assert (fetched[2 * number]() == number + 1).all()
+        assert (fetched[2 * number + 1]() == -number - 1).all()
+
+
+def test_what_is_learnt_is_not_waited_for_by_what_acts() -> None:
+    gpu = transport(CUDA)
+    square = busy(torch.randn(4096, 4096, device=CUDA))
+    with gpu.acting():
+        gpu.down(torch.ones(10, device=CUDA))  # what is got or loaded for the first time waits for all streams
+    gpu.down(square[:1])
+    for _ in range(20):
+        square = busy(square)
+    over = gpu.mark()
+    with gpu.acting():
+        gpu.down(torch.ones(10, device=CUDA))
+    assert not over()
+    gpu.join()
+    gpu.down(square[:1])
+    assert over()
+
+
+@pytest.mark.parametrize("kind", ["gradients", "trajectories", "actions"])
+@pytest.mark.parametrize("network", ["dense", "conv-a3c", "conv-impala"])
+def test_it_learns_what_a_learner_on_the_cpu_learns(kind: str, network: str) -> None:
+    if (network, kind) == ("dense", "actions"):
+        pytest.skip("the made messages of this exchange are pictures")
+    assert equal("cuda", kind, network) < TOLERANCE
+
+
+@contextmanager
+def little_memory(more: int) -> Iterator[None]:
+    """Lets this process have no more memory of the GPU than what is in use and `more` bytes."""
+    torch.cuda.empty_cache()
+    whole = torch.cuda.get_device_properties(CUDA).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + more) / whole)
+    try:
+        yield
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def test_a_batch_beyond_the_memory_is_learnt_from_in_parts() -> None:
+    here, there = trainers(SECTIONS["a3c"], "sgd", device=CUDA, observation=PICTURE)
+    assert_alike(here, there, both(here, there, rollouts(1, PICTURE), 0))  # libraries have their workspaces now
+    many = rollouts(200, PICTURE)
+    with little_memory(128 * 2**20):
+        for trainer in (here, there):
+            for rollout in many:
+                trainer.add(rollout)
+        results = here.step(scale=0.01, frames=0), there.step(scale=0.01, frames=0)
+    assert "too little memory for a batch" in " ".join(there.troubles)
+    assert_alike(here, there, results)
