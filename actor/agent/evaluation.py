@@ -1,6 +1,6 @@
 """Evaluate a trained agent: returns and lengths of its episodes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -48,16 +48,20 @@ def evaluate(
     seed: int = 0,
     max_steps: int = EPISODE_STEPS,
     checkpoint: Which = "best",
+    looked: Callable[[int], object] = lambda _: None,
 ) -> Evaluation:
     """Play `episodes` episodes with a run's agent. The same arguments give the same result.
 
     sampled: draw actions as in training; None: as the run's settings say (evaluation.sampled).
+    looked: called after each step of all environments, with the number of episodes played so far.
     Raises ConfigurationError (no run, no checkpoint, no such environment) and UnavailableError (the environment fails).
     """
     trained = open_run(run, checkpoint)
     seeds = held_out_seeds("report", seed)
     with closing(TrainedAgent(trained, num_envs=min(NUM_ENVS, episodes), seed=next(seeds), sampled=sampled)) as agent:
-        played = play_episodes(agent, episodes=episodes, max_steps=max_steps, seeds=seeds)
+        played: list[PlayedEpisode] = []
+        for _ in playing(agent, played, episodes=episodes, max_steps=max_steps, seeds=seeds):
+            looked(len(played))
     returns, lengths, capped = (list(column) for column in zip(*played, strict=True))
     return Evaluation(
         **msgspec.structs.asdict(return_statistics(returns)),

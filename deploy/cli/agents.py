@@ -1,5 +1,6 @@
 """`a3cd evaluate`, `play`, `record` and `export`: what a trained agent does, here and elsewhere."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,27 @@ import click
 from actor.agent import EPISODE_STEPS, GIF_STEPS
 from deploy.arguments import agent_options, json_option, newest_option, run_argument
 
+PROGRESS_SECONDS = 10.0
 _FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+class _Progress:
+    """Says now and then how far an evaluation is: games in which nothing happens take minutes."""
+
+    def __init__(self, episodes: int, max_steps: int) -> None:
+        self._episodes, self._max_steps = episodes, max_steps
+        self._steps = 0
+        self._due = time.monotonic() + PROGRESS_SECONDS
+
+    def __call__(self, played: int) -> None:
+        self._steps += 1
+        if (now := time.monotonic()) >= self._due:
+            self._due = now + PROGRESS_SECONDS
+            click.echo(
+                f"{played} of {self._episodes} episodes played, after {self._steps:,} steps of each environment "
+                f"(an episode has at most {self._max_steps:,})",
+                err=True,
+            )
 
 
 @click.command()
@@ -22,7 +43,7 @@ def evaluate(run_dir: Path, as_json: bool, **options: Any) -> None:
     """Play episodes with the agent of the run folder RUN and print its returns."""
     from actor.agent import evaluation
 
-    result = evaluation.evaluate(run_dir, **options)
+    result = evaluation.evaluate(run_dir, **options, looked=_Progress(options["episodes"], options["max_steps"]))
     if as_json:
         import msgspec
 

@@ -132,7 +132,10 @@ def test_play_ends_with_the_last_episode() -> None:
 
 
 def test_evaluate(trained_run: MakeRun) -> None:
-    result = evaluate(trained_run(), episodes=20, seed=3)
+    looks: list[int] = []
+    result = evaluate(trained_run(), episodes=20, seed=3, looked=looks.append)
+    assert looks == sorted(looks)
+    assert looks[-1] == 20
     assert (result.env, result.version, result.sampled, result.seed) == ("CartPole-v1", 1, False, 3)
     assert (result.episodes, result.capped, len(result.returns)) == (20, 0, 20)
     assert result.returns == result.lengths

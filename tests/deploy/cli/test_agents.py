@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
 
 from actor.agent.evaluation import Evaluation
 from actor.export.exporting import Exported
@@ -39,6 +41,7 @@ def test_evaluate(stand: Any, tmp_path: Path) -> None:
     result = a3cd("evaluate", tmp_path, "--episodes", 2, "--seed", 3, "--newest", "--max-steps", 200, "--json")
     assert json.loads(result.output)["returns"] == [100.0, 200.0]
     assert evaluate.arguments == (tmp_path,)
+    del evaluate.options["looked"]
     assert evaluate.options == {
         "episodes": 2,
         "sampled": None,
@@ -58,6 +61,19 @@ def test_evaluate(stand: Any, tmp_path: Path) -> None:
     one = msgspec.structs.replace(EVALUATION, episodes=1, low=None, high=None)
     stand("actor.agent.evaluation.evaluate", one)
     assert "mean return 150.00, median 140.00" in a3cd("evaluate", tmp_path).output
+
+
+def test_evaluate_says_how_far_it_is(
+    stand: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    evaluate = stand("actor.agent.evaluation.evaluate", EVALUATION)
+    times = iter([0.0, 9.0, 11.0, 12.0])
+    monkeypatch.setattr("deploy.cli.agents.time", SimpleNamespace(monotonic=lambda: next(times)))
+    a3cd("evaluate", tmp_path, "--episodes", 40)
+    for played in (0, 3, 3):
+        evaluate.options["looked"](played)
+    told = "3 of 40 episodes played, after 2 steps of each environment (an episode has at most 27,000)\n"
+    assert capsys.readouterr().err == told
 
 
 def test_play_and_record(stand: Any, tmp_path: Path) -> None:
