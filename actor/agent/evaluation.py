@@ -59,9 +59,7 @@ def evaluate(
     trained = open_run(run, checkpoint)
     seeds = held_out_seeds("report", seed)
     with closing(TrainedAgent(trained, num_envs=min(NUM_ENVS, episodes), seed=next(seeds), sampled=sampled)) as agent:
-        played: list[PlayedEpisode] = []
-        for _ in playing(agent, played, episodes=episodes, max_steps=max_steps, seeds=seeds):
-            looked(len(played))
+        played = play_episodes(agent, episodes=episodes, max_steps=max_steps, seeds=seeds, looked=looked)
     returns, lengths, capped = (list(column) for column in zip(*played, strict=True))
     return Evaluation(
         **msgspec.structs.asdict(return_statistics(returns)),
@@ -77,16 +75,24 @@ def evaluate(
     )
 
 
-def play_episodes(agent: Agent, *, episodes: int, max_steps: int, seeds: Iterator[int]) -> list[PlayedEpisode]:
+def play_episodes(
+    agent: Agent,
+    *,
+    episodes: int,
+    max_steps: int,
+    seeds: Iterator[int],
+    looked: Callable[[int], object] = lambda _: None,
+) -> list[PlayedEpisode]:
     """Play `episodes` episodes (1 or more) of at most `max_steps` steps each; `seeds` gives one seed for each reset.
 
     Counting the first episodes that end would favour short ones. Each environment therefore gets its number of
     episodes in advance, and every episode that begins counts. An environment with a capped episode waits for the
     others, because only the whole batch can be reset; the remaining episodes are then shared out anew.
+    looked: as of `evaluate`.
     """
     played: list[PlayedEpisode] = []
     for _ in playing(agent, played, episodes=episodes, max_steps=max_steps, seeds=seeds):
-        pass
+        looked(len(played))
     return played
 
 

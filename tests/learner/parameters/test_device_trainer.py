@@ -67,7 +67,7 @@ def assert_alike(here: BatchTrainer, there: DeviceTrainer, results: tuple[StepRe
     ours, theirs = results
     assert_close(there.model.flat.vector, here.model.flat.vector, rtol=1e-3, atol=1e-4)
     for name, tensor in here.weights.optimizer.state().items():
-        assert_close(there.weights.optimizer.state()[name], tensor, rtol=1e-2, atol=1e-4)
+        assert_close(there.weights.optimizer.state()[name], tensor, rtol=1e-2, atol=1e-5)
     assert (theirs.left_out, theirs.to_blame) == (ours.left_out, ours.to_blame)
     assert theirs.statistics == pytest.approx(ours.statistics, rel=1e-2, abs=1e-4)
 
@@ -97,11 +97,11 @@ def test_it_learns_what_a_cpu_learns(name: str, optimizer: str, device: torch.de
 
 @pytest.mark.parametrize(
     ("observation", "kind", "lstm"),
-    [(PICTURE, "auto", 0), (BOX, "auto", 5), (PICTURE, "conv-nature", 5)],
+    [(PICTURE, "auto", 0), (BOX, "auto", 5), (PICTURE, "auto", 5), (PICTURE, "conv-nature", 5)],
 )
 def test_with_every_kind_of_network(observation: Any, kind: str, lstm: int, device: torch.device) -> None:
     for section in (SECTIONS["a3c"], SECTIONS["ppo"]):
-        here, there = trainers(section, "sgd", observation=observation, kind=kind, lstm=lstm, device=device)
+        here, there = trainers(section, observation=observation, kind=kind, lstm=lstm, device=device)
         results = both(here, there, rollouts(2, observation, 2 * lstm), 0)
         assert_alike(here, there, results)
 
@@ -145,7 +145,7 @@ def test_a_rollout_may_be_written_again_once_it_is_added(device: torch.device) -
 
 
 def test_frames_that_come_once_are_stacked_on_the_device(device: torch.device) -> None:
-    here, there = trainers(SECTIONS["a3c"], "sgd", observation=PICTURE, device=device)
+    here, there = trainers(SECTIONS["a3c"], observation=PICTURE, device=device)
     (rollout,) = rollouts(1, PICTURE)
     frames: Any = FrameStack(2).unstacked(
         rollout.observations[0],
