@@ -111,10 +111,10 @@ def assemble(
     return Parts(run, weights, _exchange(run, weights, model, replicas, observation, action))
 
 
-def check(settings: Settings) -> RunSpec:
-    """Return the specification of a run with these settings; needs no folder. Raises what `assemble` raises."""
+def check(settings: Settings) -> Run:
+    """Return the run that a learner would begin with these settings; needs no folder. Raises what `assemble` raises."""
     record = RunRecord(run="", created="", epoch=1, a3cd="")
-    return assemble(RunFolder(Path()), record, settings, None).run.spec
+    return assemble(RunFolder(Path()), record, settings, None).run
 
 
 def _with_environment(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:

@@ -31,13 +31,13 @@ def _build(file: Path, settings: Settings) -> None:
     from learner.build import check as build  # loads torch, which takes seconds
     from learner.scaling import unreachable
 
-    spec = build(settings)
-    settings = spec.settings
+    run = build(settings)
+    spec, settings = run.spec, run.spec.settings
     made = f"{settings.network.kind} with {spec.parameters} parameters on {spec.device}, {settings.exchange.kind}"
     click.echo(f"{file}: good: {_said(settings)}; {made}")
     doubt = unreachable(settings.scaling, spec.longest_episode, first_length=None, step_seconds=spec.step_seconds)
-    if doubt is not None:
-        click.echo(f"warning: {doubt}", err=True)
+    for text in filter(None, (*run.stats.warnings, doubt)):
+        click.echo(f"warning: {text}", err=True)
 
 
 def _said(settings: Settings) -> str:

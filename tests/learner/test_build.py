@@ -382,7 +382,7 @@ def test_settings_are_checked_as_at_the_start_without_a_folder(
     assignments: tuple[str, ...], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    spec = check(settings_of(*SMALL))
+    spec = check(settings_of(*SMALL)).spec
     assert (spec.settings.network.kind, spec.settings.exchange.kind) == ("dense", "gradients")
     with pytest.raises(ConfigurationError, match=text):
         check(settings_of(*assignments))

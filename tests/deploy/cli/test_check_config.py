@@ -26,6 +26,10 @@ def test_a_file(tmp_path: Path) -> None:
     assert doubtful.stderr.startswith(
         "warning: scaling.thresholds_seconds = 20, 40, 60 is never passed: an episode has "
     )
+    config.write_text('optimizer.compile = true\nexchange.kind = "gradients"')
+    unhelpful = a3cd("check-config", config)
+    assert unhelpful.exit_code == 0 and "good: " in unhelpful.stdout
+    assert unhelpful.stderr.startswith("warning: optimizer.precision and optimizer.compile are for a learner that ")
     config.write_text('environment.id = "NotHere-v0"')
     assert "NotHere-v0 does not exist" in a3cd("check-config", config).stderr
     unseen = a3cd("check-config", "--parse-only", config)
