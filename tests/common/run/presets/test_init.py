@@ -14,8 +14,8 @@ from common.settings.exchanges import EXCHANGES, staleness_policy
 from common.settings.sections import Settings
 from common.settings.toml import dump, parse
 
-PPO = ["Pendulum-v1", "MountainCar-v0", "LunarLander-v3", "HalfCheetah-v5"]
-NEEDS = {"LunarLander-v3": "Box2D", "HalfCheetah-v5": "mujoco"}
+PPO = ["Pendulum-v1", "MountainCar-v0", "LunarLander-v3", "BipedalWalker-v3", "HalfCheetah-v5"]
+NEEDS = {"LunarLander-v3": "Box2D", "BipedalWalker-v3": "Box2D", "HalfCheetah-v5": "mujoco"}
 
 
 def test_names_are_sorted_and_for_the_environments_promised() -> None:
@@ -74,7 +74,7 @@ def test_every_atari_game_is_shown_with_breakout_s_settings() -> None:
 def test_no_such_preset(name: str) -> None:
     with pytest.raises(
         ConfigurationError,
-        match=r"no preset is called .*; .*there are ALE-Breakout-v5, ALE-Pong-v5, Acrobot-v1, CartPole",
+        match=r"no preset is called .*; .*there are ALE-Breakout-v5, ALE-Pong-v5, Acrobot-v1, BipedalWalker-v3",
     ):
         presets.show(name)
 
