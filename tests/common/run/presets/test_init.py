@@ -74,7 +74,8 @@ def test_every_atari_game_is_shown_with_breakout_s_settings() -> None:
 def test_no_such_preset(name: str) -> None:
     with pytest.raises(
         ConfigurationError,
-        match=r"no preset is called .*; .*there are ALE-Breakout-v5, ALE-Pong-v5, Acrobot-v1, BipedalWalker-v3",
+        match=r"no preset is called .*; .*there are ALE-Breakout-v5, ALE-Pong-v5, Acrobot-v1, BipedalWalker-v3, "
+        "CartPole",
     ):
         presets.show(name)
 
