@@ -22,7 +22,7 @@ RUNS: tuple[tuple[str, dict[str, int]], ...] = (
     ("FlappyBird-v0", {}),
     ("FlappyBird-v0", {"num_envs": 32}),
     ("ALE/Pong-v5", {}),
-    ("ALE/Pong-v5", {"num_envs": 16, "rollout_length": 20}),
+    ("ALE/Pong-v5", {"rollout_length": 20}),
 )
 """Environments, and settings that differ from their presets."""
 COLUMNS = ("frames/s", "gradients/s", "learner busy", "lag", "lag p95", "gradient B/frame", "weight B/frame")
