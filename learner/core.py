@@ -65,7 +65,9 @@ from learner.return_to_best import ReturnToBest
 from learner.run import Run
 
 RECORD_SECONDS = 1.0
-"""Seconds between two rows of metrics, and between two searches for silent peers."""
+"""Most seconds between two rows of metrics, and between two searches for silent peers."""
+FIRST_ROWS = 20
+"""Rows in a run's first second. Later ones are 1/20 of its age apart, up to RECORD_SECONDS: a short run has a curve."""
 TOLD_STALL_SECONDS = 10.0
 """The operator is told of a stall, in which the learner did not listen, that lasts at least this long."""
 NOT_FINITE = "the weights are no longer finite: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"
@@ -219,7 +221,7 @@ class LearnerCore:
             effects += self._fleet.decide(now)
         finite = True
         if now >= self._record_due:
-            self._record_due = now + RECORD_SECONDS
+            self._record_due = now + min(RECORD_SECONDS, max(1.0, self.run.stats.seconds(now)) / FIRST_ROWS)
             finite = self._weights.finite
             effects += self._expire(now) + self._record(now, finite)
         section = self._settings.checkpoint

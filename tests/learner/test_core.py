@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -117,13 +118,21 @@ def test_a_pull_that_waits_is_forgotten_with_the_actor_that_is_quarantined() -> 
     assert sent(core.tick(1e4), Weights) == []
 
 
-def test_metrics_every_second_and_checkpoints_as_often_as_set() -> None:
+def test_checkpoints_as_often_as_set() -> None:
     core, _ = learner_of("checkpoint.every_seconds=2.5")
-    seconds = [0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    effects = [tick(core, now) for now in seconds]
-    assert [bool(kinds(each, WriteMetrics)) for each in effects] == [True, False, *[True] * 6]
-    assert [bool(kinds(each, SaveCheckpoint)) for each in effects] == [False] * 4 + [True, False, False, True]
-    assert core.deadline == 7.0
+    saves = [bool(kinds(tick(core, float(now)), SaveCheckpoint)) for now in range(7)]
+    assert saves == [False, False, False, True, False, False, True]
+
+
+def test_metrics_every_second_and_more_often_while_the_run_is_young() -> None:
+    core, _ = learner_of()
+    now, times = 0.0, []
+    while now < 30.0:
+        if kinds(core.tick(now), WriteMetrics):
+            times.append(now)
+        now = core.deadline
+    for earlier, later in pairwise(times):
+        assert later - earlier == pytest.approx(min(1.0, max(1.0, earlier) / 20))
 
 
 def test_without_an_interval_no_checkpoint_is_due() -> None:
@@ -324,12 +333,13 @@ def test_synchronously_all_are_answered_behind_the_weights_once_the_last_has_sen
     joined(core, "x", "y")
     core.tick(0.0)
     assert core.handle(0.1, b"x", gradient_of(), BODY) == []
+    core.tick(0.48)
     assert core.deadline == pytest.approx(0.5)
-    effects = core.handle(0.2, b"y", gradient_of(), BODY)
+    effects = core.handle(0.49, b"y", gradient_of(), BODY)
     answers = [(effect.peer, type(effect.message)) for effect in effects if isinstance(effect, Send)]
     assert answers == [(b"x", Weights), (b"x", Acknowledgement), (b"y", Weights), (b"y", Acknowledgement)]
-    assert core.handle(0.3, b"y", gradient_of(2, 1), BODY) == core.flush(0.6) == []
-    assert [type(effect.message) for effect in core.flush(0.71) if isinstance(effect, Send)] == [
+    assert core.handle(0.6, b"y", gradient_of(2, 1), BODY) == core.flush(0.9) == []
+    assert [type(effect.message) for effect in core.flush(1.01) if isinstance(effect, Send)] == [
         Weights,
         Acknowledgement,
     ]

@@ -15,7 +15,7 @@ from deploy.cli.tune.training import Start, Training
 FAILURES = 3
 """Failed trials in a row that end the search: then it is not the trials that are wrong."""
 READ_SECONDS = 1.0
-"""Time between two looks at a training's metrics, which have a row a second."""
+"""Time between two looks at a training's metrics."""
 
 
 @dataclass
