@@ -106,14 +106,14 @@ def test_an_environment_without_a_preset_takes_the_defaults() -> None:
 
 
 def test_what_an_algorithm_wants_otherwise_whatever_the_environment() -> None:
-    for environment in ("Acrobot-v1", "MyGame-v0"):
+    for environment in ("CartPole-v1", "MyGame-v0"):
         settings = presets.for_environment(environment)
         assert presets.for_environment(environment, "a3c") == settings
         ppo = presets.for_environment(environment, "ppo").algorithm
         assert (ppo.kind, ppo.gae_lambda, ppo.normalize_advantages) == ("ppo", 0.95, True)
         assert ppo.rollout_length == settings.algorithm.rollout_length
     with pytest.raises(ConfigurationError, match=r"algorithm\.kind = .*must be one of a2c, a3c"):
-        presets.for_environment("Acrobot-v1", "../a3c")
+        presets.for_environment("CartPole-v1", "../a3c")
 
 
 def test_a_goal_belongs_to_the_environment_it_was_found_for() -> None:
