@@ -67,7 +67,8 @@ from learner.run import Run
 RECORD_SECONDS = 1.0
 """Most seconds between two rows of metrics, and between two searches for silent peers."""
 FIRST_ROWS = 20
-"""Rows in a run's first second. Later ones are 1/20 of its age apart, up to RECORD_SECONDS: a short run has a curve."""
+"""Rows in a run's first second. Later ones are as large a part of its age apart, up to RECORD_SECONDS, so that a short
+run has a curve."""
 TOLD_STALL_SECONDS = 10.0
 """The operator is told of a stall, in which the learner did not listen, that lasts at least this long."""
 NOT_FINITE = "the weights are no longer finite: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"

@@ -64,7 +64,7 @@ class Health:
         """When the last episode ended, or when actors began to play after a pause."""
 
     def diagnose(self, now: float, signs: VitalSigns) -> list[str]:
-        """Return what is wrong, each with what to try; to be called about once a second."""
+        """Return what is wrong, each with what to try; to be called once a second or more often."""
         before = self._looked[-1][1] if self._looked else signs
         self._looked.append((now, signs))
         while self._looked[0][0] < now - HOLD_SECONDS:

@@ -37,7 +37,7 @@ class ReturnToBest:
         self._await_window()
 
     def look(self, now: float, *, fallen: bool) -> list[Effect]:
-        """Request the best checkpoint if it is time; to be called about once a second."""
+        """Request the best checkpoint if it is time; to be called once a second or more often."""
         counters = self._run.stats.counters
         if not self._section.return_to_best or self._reading or counters.returns_to_best >= MOST:
             return []

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 GROWTH_BYTES = 2**21
 """The file is thinned when it has grown by this, which takes about half an hour at a row a second."""
 EVENTS_AGE = 5000.0
-"""TensorBoard gets a row when the run's age has grown by one part in this: every second at first, every two minutes
+"""TensorBoard gets a row when the run's age has grown by one part in this: all of them at first, one every two minutes
 after a week."""
 
 

@@ -334,7 +334,7 @@ def test_synchronously_all_are_answered_behind_the_weights_once_the_last_has_sen
     joined(core, "x", "y")
     core.tick(0.0)
     assert core.handle(0.1, b"x", gradient_of(), BODY) == []
-    core.tick(0.48)
+    core.tick(0.48)  # the next row of metrics is due later than the answers
     assert core.deadline == pytest.approx(0.5)
     effects = core.handle(0.49, b"y", gradient_of(), BODY)
     answers = [(effect.peer, type(effect.message)) for effect in effects if isinstance(effect, Send)]
