@@ -52,14 +52,15 @@ def graph_bytes(network: PolicyValue, observations: Tensor) -> float:
     """Return the bytes that one of the observations (N, *shape) takes: in a graph, and its features."""
     probe = observations[:PROBE]
     parameters = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
-    kept: dict[int, int] = {}
+    kept: dict[int, torch.UntypedStorage] = {}
 
-    def noted(tensor: Tensor) -> Tensor:
+    def noted(tensor: Tensor) -> None:
+        # Nothing goes back through this graph. A tensor returned here would keep the graph, and the graph the tensor:
+        # it would never be freed, nor would the parameters' nodes, which must not outlive a pass (gradient_graphs.py).
         storage = tensor.untyped_storage()
         if storage._cdata not in parameters:
-            kept[storage._cdata] = storage.nbytes()
-        return tensor
+            kept[storage._cdata] = storage
 
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(noted, lambda tensor: tensor):
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(noted, lambda nothing: nothing):
         features = network.features(probe)
-    return max(1.0, sum(kept.values()) / len(probe) + features.nbytes / len(probe))
+    return max(1.0, sum(storage.nbytes() for storage in kept.values()) / len(probe) + features.nbytes / len(probe))

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.autograd.graph import get_gradient_edge
 
 from common.rl.networks import chunks
 from common.rl.networks.chunks import Chunks, graph_bytes
+from common.rl.observation_spec import ObservationSpec
 from tests.helpers.rollouts import BOX, PICTURE, make
 
 CPU, OTHER = torch.device("cpu"), torch.device("meta")
@@ -58,3 +60,21 @@ def test_the_graph_s_memory_is_that_of_what_is_kept_for_the_way_back() -> None:
         assert graph_bytes(picture.network, pictures) == found
     dense, rollout = make(BOX)
     assert graph_bytes(dense.network, torch.from_numpy(rollout.observations).flatten(0, 1)) < 10_000
+
+
+def nodes_live(parameters: list[torch.nn.Parameter]) -> list[bool]:
+    """Tells for each parameter whether a graph has its node: otherwise every look at it makes a new one."""
+    for parameter in parameters:
+        get_gradient_edge(parameter).node.metadata["seen"] = True
+    return ["seen" in get_gradient_edge(parameter).node.metadata for parameter in parameters]
+
+
+@pytest.mark.parametrize("observation", [BOX, PICTURE])
+def test_the_graph_whose_memory_was_measured_is_gone_afterwards(observation: ObservationSpec) -> None:
+    model, rollout = make(observation)
+    graph_bytes(model.network, torch.from_numpy(rollout.observations).flatten(0, 1))
+    parameters = list(model.network.parameters())
+    assert not any(nodes_live(parameters))
+    graph = sum(parameter.sum() for parameter in parameters)
+    assert all(nodes_live(parameters))
+    assert graph is not None
