@@ -5,7 +5,7 @@ exchange on the device and on the CPU, whose weights must agree; then, for some 
 Frames are those learnt from. "waits" is the share of turns in which every actor waited for the learner and the learner
 for its device. The other parts help with decisions: whether `auto` should choose the GPU where there is little to do,
 what several devices bring (`--devices cuda:0,cuda:1`; by default all), how a3cd's LSTM compares with cuDNN's, and what
-CUDA graphs could save. If a part fails, that is reported and the others go on; with --json each part is written when
+CUDA graphs bring. If a part fails, that is reported and the others go on; with --json each part is written when
 done. `--device cpu` runs a small version.
 """
 
@@ -15,6 +15,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,10 @@ def agreement(given: argparse.Namespace) -> None:
 
 
 def speeds(given: argparse.Namespace) -> None:
-    rows = [speed(given, kind, network, given.device) for network in NETWORKS for kind in EXCHANGES]
+    rows = []
+    for network, kind, graphs in product(NETWORKS, EXCHANGES, choices(given)):
+        row = speed(given, kind, network, given.device, f"optimizer.cuda_graphs={str(graphs).lower()}")
+        rows.append([f"{row[0]}{', CUDA graphs' if graphs else ''}", *row[1:]])
     tables.show(f"On {given.device}, {given.copies} environments an actor", COLUMNS, rows)
 
 
@@ -158,12 +162,21 @@ def lstm(given: argparse.Namespace) -> None:
 
 
 def graphs(given: argparse.Namespace) -> None:
-    rows = [(network, launches(network, given.device, given.copies)) for network in ("dense", *NETWORKS)]
+    cases = [(network, graphs) for network in ("dense", *NETWORKS) for graphs in choices(given)]
+    rows = [(case, launches(case[0], given.device, given.copies, graphs=case[1])) for case in cases]
     tables.show(
-        f"A step on {given.copies} environments: what CUDA graphs could save",
-        ("network", "kernels", "host ms", "whole ms", "kernels' ms", "at most saved %"),
-        [(name, one.kernels, 1e3 * one.host, 1e3 * one.whole, kernel_ms(one), one.saved) for name, one in rows],
+        f"A step on {given.copies} environments, without and with CUDA graphs",
+        ("network", "graphs", "kernels", "host ms", "whole ms", "kernels' ms"),
+        [
+            (network, "yes" if graphs else "no", one.kernels, 1e3 * one.host, 1e3 * one.whole, kernel_ms(one))
+            for (network, graphs), one in rows
+        ],
     )
+
+
+def choices(given: argparse.Namespace) -> tuple[bool, ...]:
+    """Return the values of optimizer.cuda_graphs to compare."""
+    return (False,) if given.device == "cpu" else (False, True)
 
 
 def kernel_ms(one: Launches) -> float | None:

@@ -32,14 +32,10 @@ class Launches:
     busy: float | None
     """Time in kernels according to the profiler; None without a CUDA device."""
 
-    @property
-    def saved(self) -> float | None:
-        """Percentage of the time in which the device was idle, which is the most that CUDA graphs can save."""
-        return None if self.busy is None else 100 * max(0.0, 1 - self.busy / self.whole)
 
-
-def launches(network: str, device: str, copies: int) -> Launches:
-    settings = settings_of("trajectories", network, device, f"environment.num_envs={copies}")
+def launches(network: str, device: str, copies: int, *, graphs: bool) -> Launches:
+    more = f"environment.num_envs={copies}", f"optimizer.cuda_graphs={str(graphs).lower()}"
+    settings = settings_of("trajectories", network, device, *more)
     fleet = Fleet(settings, 1)
     trainer = _trainer(fleet)
     observation, action = spaces(fleet.settings)

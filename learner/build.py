@@ -241,7 +241,15 @@ def _exchange(
             agreement=agreement,
         )
         return GradientExchange(run, gradients)
-    trainer = trainer_of(model, weights, settings.algorithm, replicas=replicas, average=average, seed=settings.seed)
+    trainer = trainer_of(
+        model,
+        weights,
+        settings.algorithm,
+        replicas=replicas,
+        graphs=settings.optimizer.cuda_graphs,
+        average=average,
+        seed=settings.seed,
+    )
     if settings.exchange.kind == "actions":
         server = PolicyServer(trainer, settings, observation, action)
         return ActionExchange(run, trainer, server)

@@ -180,6 +180,9 @@ class Optimizer(Section, frozen=True):
     and CPUs that multiply in it."""
     compile: bool = False
     """The learner compiles these layers with torch.compile, which takes a minute at its start (not measured yet)."""
+    cuda_graphs: bool = False
+    """A learner on one GPU records the computation of a gradient once for each size of batch, and starts it as a whole
+    from then on."""
 
 
 class Exchange(Section, frozen=True):

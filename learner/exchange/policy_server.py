@@ -81,6 +81,7 @@ class PolicyServer:
             self._transport.follow()
             with self._transport.acting():
                 self._twin.flat.vector.copy_(self._model.flat.vector)
+                self._twin.renew_statistics()
 
     def observe(self, group: GroupBuffer, body: Buffer, *, begins: bool, source: str = "") -> int | None:
         """Read the observations of a group of the actor `source`; a rollout that they complete goes to the trainer.

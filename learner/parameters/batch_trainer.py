@@ -112,8 +112,10 @@ class BatchTrainer:
         """Train; return the statistics of each step. None: the first gradient was not finite, so no step was taken."""
         root = self._root(waiting)
         steps: list[Statistics] = []
-        for part, weights in self._parts(waiting, frames):
-            statistics = gradient(self.model, part, self._section, weights)
+        rollout, weights = self._as_one(waiting)
+        for chosen in self._minibatches(rollout, frames):
+            part, its_weights = minibatch(rollout, weights, chosen)
+            statistics = gradient(self.model, part, self._section, its_weights)
             if not math.isfinite(statistics.gradient_norm):
                 return steps or None
             if steps and 0 < self._section.target_kl < statistics.kl:
@@ -131,22 +133,23 @@ class BatchTrainer:
         norms = [gradient(self.model, one.rollout, self._section).gradient_norm for one in waiting]
         return [number for number, norm in enumerate(norms) if not math.isfinite(norm)]
 
-    def _parts(self, waiting: list[Waiting], frames: int) -> Iterator[tuple[Any, Array | None]]:
-        """Yield the rollout for each step, with the weights (B,) of its environments, on the network's device.
-
-        A minibatch consists of steps from anywhere in the batch; for a recurrent network, of whole environments.
-        """
+    def _as_one(self, waiting: list[Waiting]) -> tuple[Any, Array | None]:
+        """Return all rollouts as one, with the weights (B,) of its environments, on the network's device."""
         rollout, weights = self._joined([one.rollout for one in waiting]), column_weights(waiting)
         method = METHODS[self._section.kind]
         if method.steps is not None and not self.model.state_size:
             weights = None if weights is None else np.tile(weights, len(rollout.rewards))
             rollout = method.steps(self._section, self._outputs(rollout), rollout)
-        there = None if weights is None else self._there([weights])[0]
-        if not method.repeats:
-            yield rollout, there
-            return
-        for chosen in self._there(list(self._shuffled(rollout.rewards.shape[1], frames))):
-            yield rollout.columns(chosen), None if there is None else there[chosen]
+        return rollout, None if weights is None else self._there([weights])[0]
+
+    def _minibatches(self, rollout: Any, frames: int) -> list[Array | None]:
+        """Return the columns (n,) of each step's minibatch, on the network's device; None: all of them.
+
+        A minibatch consists of steps from anywhere in the batch; for a recurrent network, of whole environments.
+        """
+        if not METHODS[self._section.kind].repeats:
+            return [None]
+        return [*self._there(list(self._shuffled(rollout.rewards.shape[1], frames)))]
 
     def _joined(self, rollouts: list[Rollout]) -> Any:
         return join(rollouts)
@@ -163,6 +166,13 @@ class BatchTrainer:
         generator = np.random.default_rng([self._seed, frames])
         for _ in range(self._section.epochs):
             yield from np.array_split(generator.permutation(columns), min(self._section.minibatches, columns))
+
+
+def minibatch(rollout: Any, weights: Array | None, chosen: Array | None) -> tuple[Any, Array | None]:
+    """Return the chosen columns (n,) of a batch and of its weights; None: all of them."""
+    if chosen is None:
+        return rollout, weights
+    return rollout.columns(chosen), None if weights is None else weights[chosen]
 
 
 def column_weights(waiting: list[Waiting]) -> Floats | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -24,7 +25,8 @@ from common.rl.networks.model import TorchModel
 from common.rl.networks.tensor_rollout import TensorRollout, join
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm
-from learner.parameters.batch_trainer import BatchTrainer, Waiting
+from learner.parameters.batch_trainer import BatchTrainer, Waiting, minibatch
+from learner.parameters.gradient_graphs import GradientGraphs, Record, recorder
 from learner.parameters.replicas import Replicas
 from learner.parameters.step_result import StepResult
 from learner.parameters.transport import Transport
@@ -71,13 +73,18 @@ class DeviceTrainer(BatchTrainer):
         average: bool = False,
         seed: int = 0,
         replicas: Replicas | None = None,
+        record: Record | None = None,
     ) -> None:
-        """`replicas`: the model on several devices, which compute its gradient together; None: it is on one."""
+        """`replicas`: the model on several devices, which compute its gradient together; None: it is on one.
+
+        `record`: records what the device computes, to start it as a whole; None: the host starts each kernel.
+        """
         super().__init__(model, weights, section, average=average, seed=seed)
         self._transport = transport
         self._computes = replicas or model
         self._batch: _Batch | None = None
-        self._troubles: list[str] = []
+        self._graphs = GradientGraphs(self._row, record)
+        self._trouble = ""
 
     def add(self, rollout: Rollout, *, weight: float = 1.0, count: float = 1) -> None:
         """As `BatchTrainer.add`; observations that stand in for an array (`Deferred`) are not copied."""
@@ -94,7 +101,7 @@ class DeviceTrainer(BatchTrainer):
 
     @property
     def troubles(self) -> list[str]:
-        return self._troubles
+        return [one for one in (self._trouble, self._graphs.trouble) if one]
 
     @property
     def is_over(self) -> bool:
@@ -114,9 +121,11 @@ class DeviceTrainer(BatchTrainer):
         root = self._root(waiting)
         figures: list[Tensor] = []
         goes_on: Tensor | None = None
-        for part, weights in self._parts(waiting, frames):
-            statistics = self._gradient(part, weights)
-            row = torch.stack([self._on_device(one) for one in statistics])
+        self._computes.renew_statistics()
+        rollout, weights = self._as_one(waiting)
+        gradient_of = self._graphs.of(rollout, weights)
+        for chosen in self._minibatches(rollout, frames):
+            row = self._within_memory(partial(gradient_of, chosen))
             good = self._is_good(row, first=goes_on is None)
             goes_on = good if goes_on is None else goes_on & good
             figures.append(row)
@@ -124,8 +133,11 @@ class DeviceTrainer(BatchTrainer):
         is_over = self._transport.mark()
         return _Batch(waiting, scale, frames, self._transport.begin_down(torch.stack(figures)), is_over)
 
-    def _gradient(self, part: TensorRollout, weights: Tensor | None = None) -> Statistics:
-        return self._within_memory(lambda: gradient(self._computes, part, self._section, weights))
+    def _row(self, rollout: TensorRollout, weights: Tensor | None, chosen: Tensor | None) -> Tensor:
+        """Compute the gradient of the chosen columns; return its figures, as in `Statistics`."""
+        part, its_weights = minibatch(rollout, weights, chosen)
+        statistics = gradient(self._computes, part, self._section, its_weights)
+        return torch.stack([self._on_device(one) for one in statistics])
 
     def _within_memory(self, compute: Callable[[], Result]) -> Result:
         """Compute; while the device has too little memory, try again in smaller passes, which stay from now on."""
@@ -138,12 +150,14 @@ class DeviceTrainer(BatchTrainer):
         try:
             return compute()
         except torch.cuda.OutOfMemoryError:
+            if self._graphs.give_up(f"{self._transport.device} had too little memory for a batch"):
+                return None
             if not (rows := self._computes.spare_memory()):
                 raise
-        self._troubles = [
+        self._trouble = (
             f"{self._transport.device} had too little memory for a batch: passes through the network are smaller from "
             f"now on ({rows} observations at most)"
-        ]
+        )
         return None
 
     def _on_device(self, figure: Any) -> Tensor:
@@ -166,8 +180,8 @@ class DeviceTrainer(BatchTrainer):
 
     def _not_finite(self, waiting: list[Waiting]) -> list[int]:
         rollouts: list[Any] = [one.rollout for one in waiting]
-        norms: list[Any] = [self._gradient(rollout).gradient_norm for rollout in rollouts]
-        found = self._transport.down(torch.stack(norms))
+        rows = [self._within_memory(partial(self._row, rollout, None, None)) for rollout in rollouts]
+        found = self._transport.down(torch.stack(rows))[:, NORM]
         return np.flatnonzero(~np.isfinite(found)).tolist()
 
     def _joined(self, rollouts: list[Any]) -> TensorRollout:
@@ -204,9 +218,19 @@ def _stacked(observations: StackedFrames, index: Tensor, *parts: Tensor) -> Tens
 
 
 def trainer_of(
-    model: TorchModel, weights: Weights, section: Algorithm, *, replicas: Replicas | None = None, **options: Any
+    model: TorchModel,
+    weights: Weights,
+    section: Algorithm,
+    *,
+    replicas: Replicas | None = None,
+    graphs: bool = False,
+    **options: Any,
 ) -> BatchTrainer:
-    """Return the trainer for the device of the weights; `options` are those of `BatchTrainer`."""
+    """Return the trainer for the device of the weights; `options` are those of `BatchTrainer`.
+
+    graphs: use CUDA graphs, where the device has them; several devices never do.
+    """
     if weights.transport.is_host:
         return BatchTrainer(model, weights, section, **options)
-    return DeviceTrainer(model, weights, section, weights.transport, replicas=replicas, **options)
+    record = recorder(weights.transport.device) if graphs and replicas is None else None
+    return DeviceTrainer(model, weights, section, weights.transport, replicas=replicas, record=record, **options)

@@ -40,6 +40,11 @@ class Replicas(Model):
         for model in self._models + self._further:
             model.accelerate(probe.to(model.flat.vector.device), bfloat16=bfloat16, compiled=compiled)
 
+    def renew_statistics(self) -> None:
+        """As `TorchModel.renew_statistics`, for all models."""
+        for model in self._models + self._further:
+            model.renew_statistics()
+
     def spare_memory(self) -> int:
         """As `TorchModel.spare_memory`, for all models."""
         return max(model.spare_memory() for model in self._models + self._further)

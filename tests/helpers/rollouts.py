@@ -27,11 +27,12 @@ def make(
     action: ActionSpec | None = None,
     lstm: int = 0,
     algorithm: str = "a3c",
+    normalize: bool = False,
 ) -> tuple[TorchModel, Rollout]:
     """Returns a model and a rollout for it, whose probability ratios are well below and above 1."""
     generator = torch.Generator().manual_seed(seed)
     action = action or discrete(ACTIONS)
-    network = Network(kind=kind, log_std=action.log_std, lstm=lstm)
+    network = Network(kind=kind, log_std=action.log_std, lstm=lstm, normalize=normalize)
     chosen = Algorithm(kind=algorithm)  # type: ignore[arg-type]
     model = build(Settings(network=network, algorithm=chosen, seed=seed), observation, action)
     flat = model.flat

@@ -51,6 +51,15 @@ class TorchModel(Model):
         self._pass: _Pass | None = None
         """The pass of the last `forward`, until `backward`."""
         self._fetches = True
+        self.renew_statistics()
+
+    def renew_statistics(self) -> None:
+        """Take over the running statistics as they are now; a network on a CPU always has those."""
+        for around in peel(self.network)[0]:
+            if isinstance(around, Normalized):
+                around.renew(self.flat.vector.device)
+        if self.target is not None:
+            self.target.renew_statistics()
 
     def to(self, device: torch.device) -> TorchModel:
         """Return this model with network and vectors on `device`; the old one must not be used any more."""

@@ -15,6 +15,15 @@ class Normalized(Around):
         """numbers: in an observation. extras: laid out by `common.rl.normalization`; they may change in place."""
         super().__init__(network, "normalized")
         self.mean_and_scale = extras[: 2 * numbers].view(2, numbers)
+        self._there = self.mean_and_scale
+
+    def renew(self, device: torch.device) -> None:
+        """Take over the statistics as they are now, for passes on this device; a CPU always has those of now."""
+        now = on_device(self.mean_and_scale, device)
+        if self._there.device == now.device:
+            self._there.copy_(now)  # at the same place, where a recorded pass reads them
+        else:
+            self._there = now
 
     def features(self, observations: Tensor) -> Tensor:
         return self.inner.features(self._normalized(observations))
@@ -27,8 +36,7 @@ class Normalized(Around):
         return self.inner.step(self._normalized(observations), state)
 
     def _normalized(self, observations: Tensor) -> Tensor:
-        here = on_device(self.mean_and_scale, observations.device)
-        mean, scale = here.view(2, *observations.shape[1:]).unbind()
+        mean, scale = self._there.view(2, *observations.shape[1:]).unbind()
         return ((observations - mean) * scale).clamp_(-MAX_NORMALIZED, MAX_NORMALIZED)
 
 

@@ -34,7 +34,7 @@ from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.device_trainer import trainer_of
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.weights import Weights
-from tests.helpers.fake_device import NotHost
+from tests.helpers.fake_device import NotHost, statistics_apart
 from tests.helpers.run import settings_of, welcome_of
 
 SEEDS = (100_003, 100_004)
@@ -263,14 +263,20 @@ PICTURE = ObservationSpec((STACK, SIDE, SIDE), "pixels", STACK * SIDE * SIDE)
 def on_device(lstm: int, device: bool, observation: ObservationSpec) -> tuple[PolicyServer, BatchTrainer, Settings]:
     """A server whose network is on the CPU, or on a CPU that is treated as another device."""
     stack = STACK if observation is PICTURE else 1
-    assignments = (f"network.lstm={lstm}", "environment.num_envs=3", f"environment.frame_stack={stack}")
-    settings = settings_of(*SMALL, *assignments)
+    network = (f"network.lstm={lstm}", "network.normalize=true")
+    settings = settings_of(*SMALL, *network, "environment.num_envs=3", f"environment.frame_stack={stack}")
     model = build(settings, observation, discrete(3))
-    weights = Weights(make_optimizer(settings.optimizer, model.flat.vector, 0), model.extras)
+    noise = torch.randn(model.size, generator=torch.Generator().manual_seed(0))
+    model.flat.vector.add_(noise, alpha=0.1)  # so that the actions depend on the observations
+    weights = Weights(make_optimizer(settings.optimizer, model.flat.vector, 0), model.extras, model.normalization)
     if device:
         weights.transport = NotHost()
     trainer = trainer_of(model, weights, settings.algorithm)
-    return PolicyServer(trainer, settings, observation, discrete(3)), trainer, settings
+    server = PolicyServer(trainer, settings, observation, discrete(3))
+    if device:
+        for one in (model, server._twin):
+            statistics_apart(one)
+    return server, trainer, settings
 
 
 @pytest.mark.parametrize(("observation", "lstm"), [(PICTURE, 0), (PICTURE, 4), (ObservationSpec((2,), "box", 2), 0)])
@@ -294,6 +300,7 @@ def test_a_device_acts_and_learns_as_a_cpu_does(observation: ObservationSpec, ls
                 server.observe(group, body, begins=t == 0)
             trainer.begin(scale=1.0, frames=0)
             learnt.append(trainer.finish().statistics)
+            trainer.model.extras[...] = 0.01 * (1 + t)  # the running statistics, which change with the version
             server.renew()
             answers.append(server.act(groups, version=0))
         assert answers[0] == answers[1]

@@ -19,6 +19,7 @@ from learner.parameters.device_trainer import DeviceTrainer, trainer_of
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.step_result import StepResult
 from learner.parameters.weights import TargetNetwork, Weights
+from tests.helpers.fake_device import statistics_apart
 from tests.helpers.rollouts import BOX, COPIES, PICTURE, STEPS, make
 
 DEVICES = [torch.device(name) for name in ("cpu", "cuda") if name == "cpu" or torch.cuda.is_available()]
@@ -104,6 +105,15 @@ def test_with_every_kind_of_network(observation: Any, kind: str, lstm: int, devi
         here, there = trainers(section, observation=observation, kind=kind, lstm=lstm, device=device)
         results = both(here, there, rollouts(2, observation, 2 * lstm), 0)
         assert_alike(here, there, results)
+
+
+def test_running_statistics_are_those_of_the_moment(device: torch.device) -> None:
+    here, there = trainers(SECTIONS["ppo"], "sgd", normalize=True, device=device)
+    statistics_apart(there.model)
+    for step in range(3):
+        for trainer in (here, there):
+            trainer.model.extras[...] = 1 + 0.1 * step
+        assert_alike(here, there, both(here, there, rollouts(2), 0))
 
 
 @pytest.mark.parametrize("kind", ["a3c", "ppo"])
