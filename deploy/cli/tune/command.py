@@ -59,7 +59,8 @@ def tune(env: str, *, file: Path | None, show: bool, as_json: bool, trials: int,
     The score of a training is the mean of its learning curve, from its beginning to its end: of the returns by which
     `a3cd evaluator` judges it, on episodes that no actor plays, if trainings last two minutes or more; of the training
     returns if they are shorter, since there are no evaluations in them. It is the same for all trials of a study. The
-    score of a trial is the median over its seeds, which are 1000 and up: report what is found on others.
+    score of a trial is the mean of the worse half of its trainings; their seeds are 1000 and up: report what is found
+    on others.
 
     The same command goes on where it was interrupted. The best settings are written to best.toml in the folder of the
     trials, for `a3cd train ENV --config FILE`.

@@ -58,7 +58,7 @@ def measured(plan: Plan) -> str:
     length = [f"{plan.frames:,} frames"] if plan.frames else []
     length += [f"{plan.seconds:g} {'virtual ' if plan.simulate else ''}s"] if plan.seconds else []
     last = FIRST_SEED + plan.seeds - 1
-    seeds = f"seed {FIRST_SEED}" if plan.seeds == 1 else f"seeds {FIRST_SEED} to {last} (median)"
+    seeds = f"seed {FIRST_SEED}" if plan.seeds == 1 else f"seeds {FIRST_SEED} to {last} (worse half)"
     return f"mean of the curve of {curve} returns over {' or '.join(length)}, {seeds}"
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 
 from common.errors import EXIT_DONE, HOPELESS, ConfigurationError, UnavailableError
 from deploy.cli.tune.curve import marks, mean, points
@@ -128,7 +128,7 @@ class Search:
             one.training, one.reported = self._begin(one.trial, len(one.scores)), 0
             return
         self._running.remove(one)
-        total = median(one.scores)
+        total = of_trial(one.scores)
         self._study.finish(one.trial, total)
         yield Ended(one.trial.number, f"{total:.4g}")
 
@@ -139,6 +139,14 @@ class Search:
         if self._failures >= FAILURES:
             raise UnavailableError(f"{FAILURES} trials in a row failed, trial {trial.number} so: {why}")
         return Ended(trial.number, f"failed: {why}")
+
+
+def of_trial(scores: list[float]) -> float:
+    """Return a trial's score: the mean of the worse half of its trainings' scores, with the middle one.
+
+    The median would hide a training that failed; the mean would be the luckiest's where good returns differ widely.
+    """
+    return fmean(sorted(scores)[: (len(scores) + 1) // 2])
 
 
 def _parts(one: _Running) -> str:

@@ -63,7 +63,7 @@ def test_the_best_trials_with_what_was_trained(study: Study, monkeypatch: pytest
     lines = report.text(found)
     assert lines[:3] == [
         "trials: 3 finished, 1 given up",
-        "score: mean of the curve of training returns over 1,000 frames or 60 s, seeds 1000 to 1001 (median)",
+        "score: mean of the curve of training returns over 1,000 frames or 60 s, seeds 1000 to 1001 (worse half)",
         "without a search: 10.0 (trial 0)",
     ]
     assert lines[-1] == f"train: a3cd train CartPole-v1 --config {folder_of(study.file) / 'best.toml'}"

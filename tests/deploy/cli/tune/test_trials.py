@@ -12,7 +12,7 @@ from common.errors import EXIT_CONFIGURATION, EXIT_TRY_LATER, ConfigurationError
 from common.settings.sections import Settings
 from deploy.cli.tune.study import Study, open_study
 from deploy.cli.tune.training import Training
-from deploy.cli.tune.trials import FAILURES, READ_SECONDS, Ended, Search, search
+from deploy.cli.tune.trials import FAILURES, READ_SECONDS, Ended, Search, of_trial, search
 from tests.helpers.tuning import FakeTrainings, plan
 
 pytestmark = pytest.mark.slow
@@ -78,7 +78,7 @@ def test_so_many_at_a_time(begin: Begin, trainings: FakeTrainings) -> None:
     assert (len(trainings.all), len(trainings.running)) == (3, 2)
 
 
-def test_the_score_is_the_median_over_the_seeds(begin: Begin, trainings: FakeTrainings) -> None:
+def test_the_score_is_the_mean_of_the_worse_half_of_the_seeds(begin: Begin, trainings: FakeTrainings) -> None:
     study, tasks = begin(trials=1, seeds=3)
     returns = iter((1.0, 50.0, 2.0))
     while not tasks.over:
@@ -89,7 +89,15 @@ def test_the_score_is_the_median_over_the_seeds(begin: Begin, trainings: FakeTra
             one.finish()
     assert [one.settings.seed for one in trainings.all] == [1000, 1001, 1002]
     (only,) = study.trials()
-    assert (only.score, only.scores) == (2.0, [1.0, 50.0, 2.0])
+    assert (only.score, only.scores) == (1.5, [1.0, 50.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("scores", "score"),
+    [([3.0], 3.0), ([4.0, 2.0], 2.0), ([9.0, 1.0, 5.0, 3.0], 2.0), ([5.0, 4.0, 3.0, 2.0, 1.0], 2.0)],
+)
+def test_of_any_number_of_seeds(scores: list[float], score: float) -> None:
+    assert of_trial(scores) == score
 
 
 def test_one_that_is_hopeless_is_ended(begin: Begin, trainings: FakeTrainings) -> None:
