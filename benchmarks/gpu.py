@@ -107,9 +107,9 @@ def agreement(given: argparse.Namespace) -> None:
 
 def speeds(given: argparse.Namespace) -> None:
     rows = []
-    for network, kind, graphs in product(NETWORKS, EXCHANGES, choices(given)):
-        row = speed(given, kind, network, given.device, f"optimizer.cuda_graphs={str(graphs).lower()}")
-        rows.append([f"{row[0]}{', CUDA graphs' if graphs else ''}", *row[1:]])
+    for network, kind, (used, setting) in product(NETWORKS, EXCHANGES, choices(given)):
+        row = speed(given, kind, network, given.device, setting)
+        rows.append([f"{row[0]}{', CUDA graphs' if used == 'yes' else ''}", *row[1:]])
     tables.show(f"On {given.device}, {given.copies} environments an actor", COLUMNS, rows)
 
 
@@ -162,21 +162,21 @@ def lstm(given: argparse.Namespace) -> None:
 
 
 def graphs(given: argparse.Namespace) -> None:
-    cases = [(network, graphs) for network in ("dense", *NETWORKS) for graphs in choices(given)]
-    rows = [(case, launches(case[0], given.device, given.copies, graphs=case[1])) for case in cases]
+    rows = [
+        (network, used, launches(network, given.device, given.copies, setting))
+        for network, (used, setting) in product(("dense", *NETWORKS), choices(given))
+    ]
     tables.show(
         f"A step on {given.copies} environments, without and with CUDA graphs",
         ("network", "graphs", "kernels", "host ms", "whole ms", "kernels' ms"),
-        [
-            (network, "yes" if graphs else "no", one.kernels, 1e3 * one.host, 1e3 * one.whole, kernel_ms(one))
-            for (network, graphs), one in rows
-        ],
+        [(network, used, one.kernels, 1e3 * one.host, 1e3 * one.whole, kernel_ms(one)) for network, used, one in rows],
     )
 
 
-def choices(given: argparse.Namespace) -> tuple[bool, ...]:
-    """Return the values of optimizer.cuda_graphs to compare."""
-    return (False,) if given.device == "cpu" else (False, True)
+def choices(given: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return whether CUDA graphs are used, in a word, with the setting for it: for each way to be compared."""
+    both = [("no", "optimizer.cuda_graphs=false"), ("yes", "optimizer.cuda_graphs=true")]
+    return both[:1] if given.device == "cpu" else both
 
 
 def kernel_ms(one: Launches) -> float | None:

@@ -33,9 +33,9 @@ class Launches:
     """Time in kernels according to the profiler; None without a CUDA device."""
 
 
-def launches(network: str, device: str, copies: int, *, graphs: bool) -> Launches:
-    more = f"environment.num_envs={copies}", f"optimizer.cuda_graphs={str(graphs).lower()}"
-    settings = settings_of("trajectories", network, device, *more)
+def launches(network: str, device: str, copies: int, *more: str) -> Launches:
+    """Return the costs of a step; `more` are further settings."""
+    settings = settings_of("trajectories", network, device, f"environment.num_envs={copies}", *more)
     fleet = Fleet(settings, 1)
     trainer = _trainer(fleet)
     observation, action = spaces(fleet.settings)

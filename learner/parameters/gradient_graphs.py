@@ -111,12 +111,12 @@ class GradientGraphs:
         shape = self._shapes[key] = self._shapes.pop(key, _Shape())
         if len(self._shapes) > MOST:
             del self._shapes[next(iter(self._shapes))]
-        if shape.graph is None and shape.seen == SEEN:
+        if shape.graph is None and shape.seen >= SEEN:
             try:
                 shape.graph = _Graph(self._compute, self._record, batch, chosen)
             except RuntimeError as error:  # what cannot be recorded can still be computed
                 self.give_up(first_line(error))
-        shape.seen = min(shape.seen + 1, SEEN)
+        shape.seen += 1
         return shape.graph
 
 

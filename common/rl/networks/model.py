@@ -55,9 +55,8 @@ class TorchModel(Model):
 
     def renew_statistics(self) -> None:
         """Take over the running statistics as they are now; a network on a CPU always has those."""
-        for around in peel(self.network)[0]:
-            if isinstance(around, Normalized):
-                around.renew(self.flat.vector.device)
+        for normalized in self._normalized():
+            normalized.renew(self.flat.vector.device)
         if self.target is not None:
             self.target.renew_statistics()
 
@@ -76,10 +75,12 @@ class TorchModel(Model):
             id(one): nn.Parameter(one.detach().to(own, copy=True)) for one in self.network.parameters()
         }
         given |= {id(one): one.detach().to(own, copy=True) for one in self.network.buffers()}
-        for around in peel(self.network)[0]:
-            if isinstance(around, Normalized):  # both share the statistics, which change in place
-                given[id(around.mean_and_scale)] = around.mean_and_scale
+        for normalized in self._normalized():  # both share the statistics, which change in place
+            given[id(normalized.mean_and_scale)] = normalized.mean_and_scale
         return TorchModel(copy.deepcopy(self.network, given), self.extras, self.normalization)
+
+    def _normalized(self) -> list[Normalized]:
+        return [around for around in peel(self.network)[0] if isinstance(around, Normalized)]
 
     def accelerate(self, probe: Tensor, *, bfloat16: bool, compiled: bool) -> None:
         """From now on compute outputs and gradients, but not steps, by `acceleration.features`; raises as that does."""
