@@ -29,6 +29,7 @@ from common.wire.messages import (
     Inspect,
     Observe,
     Pull,
+    Role,
     Save,
     Scale,
     SiteReport,
@@ -37,14 +38,15 @@ from common.wire.messages import (
 from common.wire.protocol import may_send
 from learner.admission import Admission
 from learner.attention import Attention
+from learner.checkpoints import Checkpoints
 from learner.connections import Progress
 from learner.effects import (
     Effect,
     Ending,
     Finish,
     Log,
-    SaveCheckpoint,
     Send,
+    ShowStatus,
     WriteMetrics,
     refuse,
     refuse_noise,
@@ -55,6 +57,7 @@ from learner.exchange.base import Exchange
 from learner.exchange.rounds import Arrived, Rounds
 from learner.fleet import Fleet
 from learner.health import Health
+from learner.last_evaluation import LEAVE, LastEvaluation
 from learner.limits import ending
 from learner.orders import Orders
 from learner.parameters.publisher import WeightPublisher
@@ -91,18 +94,21 @@ class LearnerCore:
         self._reports = Reports(run)
         self._fleet = Fleet(run)
         self._orders = Orders(run, self._fleet)
+        self._checkpoints = Checkpoints(run, weights, self._evaluations, self._orders)
         self.admission = Admission(run, exchange, self._publisher, self._fleet)
         self._rounds = Rounds(self._settings.scaling.minimum) if self._settings.reproducible else None
         self._attention = Attention(now)
         self._record_due = now
         self._scale_due = now
-        self._saved_best = run.stats.window.best_return
+        self._last = LastEvaluation(run, self._evaluations, self._checkpoints)
         self._finished = False
         self._last_word = Stop(reason="", final=False)
 
     @property
     def deadline(self) -> float:
         """When `answer`, `flush` or `tick` next has something to do."""
+        if self._last.ending is not None:
+            return min(self._last.deadline, self._record_due)
         parts = min(self._exchange.deadline, self._publisher.deadline)
         giving = math.inf if self.run.saves.writing else self._evaluations.deadline
         return min(parts, self._record_due, self.run.saves.deadline, self._scale_due, giving)
@@ -132,10 +138,14 @@ class LearnerCore:
         if self._finished:
             return self._dismiss(routing_id, message)
         if isinstance(message, Hello):
+            if not self._takes(message.role):
+                return self._dismiss(routing_id, message)
             return self.admission.hello(now, routing_id, message, key_name, address)
         peer = self.run.peers.hears(now, routing_id, key_name)
         if peer is None:
             return [*refuse_stranger(routing_id, message)]
+        if not self._takes(peer.hello.role):
+            return self._dismiss(routing_id, message)
         if not may_send(peer.hello.role, message):
             return [refuse(routing_id, "role", f"a learner takes no such message from a {peer.hello.role}")]
         match message:
@@ -178,7 +188,7 @@ class LearnerCore:
             return effects
         effects += self.flush(now)
         over = ending(self.run.stats, now, self._settings.limits)
-        return effects if over is None else effects + self._finish(now, *over)
+        return effects if over is None else effects + self._end(now, *over)
 
     def malformed(self, routing_id: bytes, error: WireError) -> list[Effect]:
         """Answer bytes that are not a message."""
@@ -196,13 +206,15 @@ class LearnerCore:
 
     def answer(self, now: float) -> list[Effect]:
         """Return the answers that need no optimizer step; send them before `flush`, which may take long."""
-        return self._exchange.answer(now)
+        return self._exchange.answer(now) if self._learning else []
 
     def flush(self, now: float, *, heard_all: bool = True, whole: bool = True) -> list[Effect]:
         """Take an optimizer step if it is time, answer its contributions, and broadcast the weights if that is due.
 
         `heard_all`, `whole`: as for `Exchange.step`.
         """
+        if not self._learning:
+            return []
         effects = self._exchange.step(now, heard_all=heard_all, whole=whole)
         return self._publisher.ahead_of_answers(now, effects) + self._publish(now)
 
@@ -216,6 +228,8 @@ class LearnerCore:
         """
         if self._finished:  # a reproducible run ends while messages are read, before this is called
             return []
+        if self._last.ending is not None:
+            return self._attend(now, heard_all) + self._evaluate_last(now, self._last.ending)
         effects = self._publish(now) + self._attend(now, heard_all)
         if now >= self._scale_due:
             self._scale_due = now + self._settings.scaling.interval_seconds
@@ -225,15 +239,13 @@ class LearnerCore:
             self._record_due = now + min(RECORD_SECONDS, max(1.0, self.run.stats.seconds(now)) / FIRST_ROWS)
             finite = self._weights.finite
             effects += self._expire(now) + self._record(now, finite)
-        section = self._settings.checkpoint
         giving = not self.run.saves.writing and self._evaluations.is_due(now)
-        keeping = giving and section.best and section.every_seconds > 0.0
-        saving = keeping or now >= self.run.saves.deadline or self._improved(now)
+        saving = (giving and self._checkpoints.keep_evaluated) or self._checkpoints.is_due(now)
         over = self._over(now, finite and (not saving or self._weights.may_be_saved))
         if over is not None:
-            return effects + self._finish(now, *over)
+            return effects + self._end(now, *over)
         if saving:
-            effects.append(self._checkpoint(now))
+            effects.append(self._checkpoints.begin(now))
         if giving:
             effects += self._evaluations.give(now, saved=saving)
         return effects
@@ -258,36 +270,26 @@ class LearnerCore:
         return ending(self.run.stats, now, self._settings.limits) or self._orders.ending
 
     def saved(self, now: float, version: int, error: str, path: str = "") -> list[Effect]:
-        """Take the outcome of the oldest checkpoint whose outcome was not reported yet, in the folder `path`.
-
-        If there is an `error`, the checkpoint is not on the disk, and saving is tried again soon.
-        """
-        answers = self._orders.saved(version, path, error)
-        if not error:
-            mended = self.run.saves.saved(version)
-            line = Log("info", f"checkpoint of version {version} is written: all is well again", own=True)
-            return [*answers, line] if mended else answers
-        self.run.saves.failed(now, error)
-        self._evaluations.not_saved(version)
-        self._saved_best = None
-        text = f"the checkpoint could not be written: {error}"
-        self.run.stats.warn(text)
-        return [*answers, Log("error", f"{text} (version {version})", key="checkpoint", own=True)]
+        """As `Checkpoints.saved`."""
+        return self._checkpoints.saved(now, version, error, path)
 
     def best_read(self, now: float, checkpoint: Checkpoint | None, error: str) -> list[Effect]:
         """Take the best checkpoint, as `ReadBest` requested; None if it could not be read, and `error` says why."""
-        if self._finished:
+        if not self._learning:
             return []
         effects = self.flush(now, whole=False)  # waiting contributions were judged against the present weights
         return effects + self._return_to_best.restore(now, checkpoint, error)
 
     def _dismiss(self, routing_id: bytes, message: AnyMessage) -> list[Effect]:
-        """Answer a message after the end: a peer that says goodbye knows of it, one that says hello does not."""
-        if isinstance(message, Goodbye):
-            self.run.peers.leave(routing_id)
-        elif isinstance(message, Halt | Save | Scale):
-            return [refuse(routing_id, "order", "the run is over, or the learner is ending")]
-        return [Send(routing_id, self._last_word)] if isinstance(message, Hello) else []
+        """Answer a message after the end: a peer that says goodbye knows of it, others may not."""
+        match message:
+            case Goodbye():
+                self.run.peers.leave(routing_id)
+                return []
+            case Halt() | Save() | Scale():
+                return [refuse(routing_id, "order", "the run is over, or the learner is ending")]
+            case _:
+                return [Send(routing_id, self._last_word)]
 
     def remind(self) -> list[Effect]:
         """Send the stop again to all peers that have not left: a connection may have been down the first time."""
@@ -299,12 +301,42 @@ class LearnerCore:
         return self.run.peers.senders + sum(len(self.run.peers.role(one)) for one in ("launcher", "evaluator"))
 
     def stop(self, now: float) -> list[Effect]:
-        """End this epoch because of a signal; the peers are told to expect the learner back."""
-        return self._finish(now, "stopped", "stopped by a signal")
+        """End this epoch because of a signal; the peers are told to expect the learner back.
+
+        A run that only waits for its last evaluation ends without it.
+        """
+        return self._finish(now, *(self._last.ending or ("stopped", "stopped by a signal")))
 
     def revoke(self, now: float, key_names: Collection[str]) -> list[Effect]:
         text = "was cut off: its key is not allowed any more"
         return self.admission.leave_all(now, self.run.peers.with_keys(key_names), "warning", text)
+
+    @property
+    def _learning(self) -> bool:
+        return not self._finished and self._last.ending is None
+
+    def _takes(self, role: Role) -> bool:
+        """Whether peers of this role still have something to do here."""
+        return self._learning or role not in LEAVE
+
+    def _end(self, now: float, ending: Ending, reason: str) -> list[Effect]:
+        """End the run, or its learning, if its last weights are evaluated before it ends."""
+        if not self._weights.may_be_saved or not self._last.is_wanted(ending):
+            return self._finish(now, ending, reason)
+        effects = self._last.begin(now, ending, reason, self._row(now))
+        self._last_word = Stop(reason=reason, final=True)
+        effects += [Send(one, self._last_word) for role in LEAVE for one, _ in self.run.peers.role(role)]
+        return effects
+
+    def _evaluate_last(self, now: float, ending: tuple[Ending, str]) -> list[Effect]:
+        """Wait for the last evaluation, and then end the run; an operator may order the end at once."""
+        effects = self._last.tick(now)
+        if now >= self._record_due:
+            self._record_due = now + RECORD_SECONDS
+            effects += [*self._expire(now), ShowStatus()]
+        if self._last.is_over(now) or self._orders.ending is not None:
+            effects += self._finish(now, *ending)
+        return effects
 
     def _finish(self, now: float, ending: Ending, reason: str) -> list[Effect]:
         """Tell every peer that the run ends, and send observers a last status.
@@ -322,7 +354,8 @@ class LearnerCore:
         self._last_word = Stop(reason=told, final=final)
         effects += self.remind()
         if ending != "failed":
-            effects += [self._row(now), self._checkpoint(now)]
+            row = self._row(now) if self._last.ending is None else self._last.row()
+            effects += [row, self._checkpoints.begin(now)]
         else:
             effects += self._orders.not_saved(reason)
         result = self.run.status(now, whole_run=True)
@@ -333,34 +366,6 @@ class LearnerCore:
         optimizer = self._weights.optimizer
         steps = {"learning_rate": optimizer.learning_rate * optimizer.factor, "step_size": optimizer.step_size}
         return WriteMetrics(self.run.metrics(now) | steps)
-
-    def _checkpoint(self, now: float) -> SaveCheckpoint:
-        spec, stats = self.run.spec, self.run.stats
-        self.run.saves.begin(now)
-        self._orders.saving()
-        self._saved_best = stats.window.best_return
-        return SaveCheckpoint(
-            version=stats.counters.version,
-            weights=self._weights.vector,
-            optimizer=self._weights.state(),
-            state={
-                "model": spec.model,
-                "epoch": spec.epoch,
-                "counters": stats.saved(now),
-                "moments": self._weights.moments,
-            },
-            score=stats.score,
-            last_evaluation=stats.counters.evaluation,
-            under_evaluation=self._evaluations.under_way(),
-        )
-
-    def _improved(self, now: float) -> bool:
-        """Whether the score is the best so far, and no checkpoint holds that best yet."""
-        window = self.run.stats.window
-        section = self._settings.checkpoint
-        if not section.best or not self.run.saves.may_be_early(now):
-            return False
-        return window.score is not None and self._saved_best != window.best_return == window.score
 
     def _heartbeat(self, routing_id: bytes, peer: Peer, message: Heartbeat) -> list[Effect]:
         effects: list[Effect] = [Send(routing_id, Heartbeat())]

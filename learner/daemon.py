@@ -9,10 +9,9 @@ import math
 import socket
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import zmq
@@ -45,6 +44,7 @@ from learner.effects import (
     Record,
     SaveCheckpoint,
     Send,
+    ShowStatus,
     WriteMetrics,
 )
 from learner.ports import Ports, unread_messages
@@ -318,7 +318,10 @@ class _Daemon:
                 case Publish():
                     self._ports.publish(effect)
                 case WriteMetrics():
-                    self._write_metrics(effect.row)
+                    self._writer.row(time.time(), effect.row)
+                    self._show_status()
+                case ShowStatus():
+                    self._show_status()
                 case Record():
                     self._record(effect)
                 case SaveCheckpoint():
@@ -337,13 +340,15 @@ class _Daemon:
         if suffix is not None:
             getattr(_log, effect.level)("%s%s", cut(effect.text), suffix)
 
-    def _write_metrics(self, row: Mapping[str, Any]) -> None:
-        self._writer.row(time.time(), row)
-        self._core.run.stats.host = self._writer.host
+    def _show_status(self) -> None:
+        run = self._core.run
+        stats, counters = run.stats, run.stats.counters
+        stats.host = self._writer.host
         if self._exporter is not None:
-            self._exporter.show(self._core.run.status(time.monotonic()))
+            self._exporter.show(run.status(time.monotonic()))
         self._notifier.status(
-            f"{row['frames']} frames, {row['episodes']} episodes, return {row['mean_return']}, {row['actors']} actors"
+            f"{stats.state}: {counters.frames} frames, {counters.episodes} episodes, "
+            f"return {stats.window.mean_return}, {run.peers.actors} actors"
         )
 
     def _record(self, effect: Record) -> None:

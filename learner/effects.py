@@ -44,7 +44,14 @@ class Publish:
 
 @dataclass(frozen=True)
 class WriteMetrics:
+    """Write a row of metrics, and do as `ShowStatus`."""
+
     row: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ShowStatus:
+    """Show the state of the run to Prometheus and to the service manager."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +75,6 @@ class SaveCheckpoint:
     """The rest of the learner's state, which must be representable in JSON."""
     score: float | None
     """Mean return of a full window; None or NaN: this checkpoint cannot be the best by its score."""
-    last_evaluation: EvaluationStatus | None = None
-    """The last evaluation of the run so far, of whichever version."""
     under_evaluation: Collection[int] = ()
     """Versions whose checkpoints are kept for now: they may turn out to be the best."""
 
@@ -113,7 +118,19 @@ class Finish:
     status: RunStatus
 
 
-Effect = Send | Disconnect | Publish | WriteMetrics | Record | SaveCheckpoint | RateCheckpoint | ReadBest | Log | Finish
+Effect = (
+    Send
+    | Disconnect
+    | Publish
+    | WriteMetrics
+    | ShowStatus
+    | Record
+    | SaveCheckpoint
+    | RateCheckpoint
+    | ReadBest
+    | Log
+    | Finish
+)
 
 
 def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:

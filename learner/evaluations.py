@@ -41,8 +41,6 @@ class _Given:
     version: int
     frames: int
     seconds: float
-    training: float | None
-    """Mean return of the training episodes when they were given."""
     saved: bool
     """Whether a checkpoint of these weights was begun, so that they can be kept."""
     lost: bool = False
@@ -77,7 +75,7 @@ class Evaluations:
 
         Those of evaluators that have gone are among the others: killed ones would otherwise fill the disk.
         """
-        here = {peer.incarnation for _, peer in self._run.peers.role("evaluator")}
+        here = self._here()
         for incarnation, given in self._given.items():
             given.lost |= given.reports > 0 and incarnation not in here
         return {given.version for given in self._given.values() if given.reports and not given.lost}
@@ -95,11 +93,13 @@ class Evaluations:
             given.once_more = False
             return [Send(routing_id, Weights(version=given.version, epoch=self._run.spec.epoch))]
         if not self._publisher.under_way(now, routing_id, pull):
+            if given is not None and given.reports and (pull.whole or pull.version != given.version):
+                del self._given[peer.incarnation]  # it never had them
             self._waiting[routing_id] = pull
         return []
 
     def is_due(self, now: float) -> bool:
-        """Whether an evaluator waits for weights, there are newer ones than it has had, and it is time."""
+        """Whether an evaluator waits for weights, nobody has had the newest ones, and it is time."""
         if now < self.deadline:
             return False
         if self._next() is None:
@@ -120,19 +120,32 @@ class Evaluations:
         self._due = now + self._section.every_seconds
         version, body = self._publisher.for_evaluation(now, routing_id)
         stats = self._run.stats
-        self._given[peer.incarnation] = _Given(
-            version, stats.counters.frames, stats.seconds(now), stats.window.mean_return, saved
-        )
+        self._given[peer.incarnation] = _Given(version, stats.counters.frames, stats.seconds(now), saved)
         return [Send(routing_id, Weights(version=version, epoch=self._run.spec.epoch), body)]
 
     def _next(self) -> bytes | None:
+        """Return who has waited longest; None: nobody waits, or the newest weights are judged, or will be."""
+        here = self._here()
+        newest = self._of_newest()
+        if any(not given.reports or incarnation in here for incarnation, given in newest):
+            return None
+        return next(iter(self._waiting), None)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether the newest weights are not judged, and an evaluator is here that may judge them."""
+        return bool(self._here()) and all(given.reports for _, given in self._of_newest())
+
+    def hurry(self, now: float) -> None:
+        """The newest weights are due at once."""
+        self._due = now
+
+    def _here(self) -> set[Incarnation]:
+        return {peer.incarnation for _, peer in self._run.peers.role("evaluator")}
+
+    def _of_newest(self) -> list[tuple[Incarnation, _Given]]:
         newest = self._run.stats.counters.version
-        for routing_id in self._waiting:
-            peer = self._run.peers.get(routing_id)
-            given = None if peer is None else self._given.get(peer.incarnation)
-            if peer is not None and (given is None or given.version != newest):
-                return routing_id
-        return None
+        return [(incarnation, given) for incarnation, given in self._given.items() if given.version == newest]
 
     def not_saved(self, version: int) -> None:
         """Note that the checkpoint of this version could not be written."""
@@ -168,7 +181,6 @@ class Evaluations:
             version=given.version,
             frames=given.frames,
             seconds=given.seconds,
-            training=given.training,
         )
         counters = self._run.stats.counters
         counters.evaluations += 1

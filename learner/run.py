@@ -7,7 +7,7 @@ import numpy as np
 
 from common.rl.moments import bytes_in_header
 from common.rl.named_tensors import NamedTensor
-from common.run.status import EvaluationStatus, RunStatus
+from common.run.status import RunStatus
 from common.settings.exchanges import MAX_LIST_ITEMS, most_in_sum, why_no_relay
 from common.settings.sections import Network, Settings
 from learner.peers import Peers
@@ -94,10 +94,13 @@ class Run:
     def metrics(self, now: float) -> dict[str, Any]:
         """Return a row of metrics: figures by name, with a table of raw losses and one of the actors' paces."""
         figures = self.stats.figures(now)
-        evaluation: EvaluationStatus | None = figures["evaluation"]
-        evaluated = {} if evaluation is None else {key: getattr(evaluation, of) for key, of in EVALUATED.items()}
         row = {name: figures[name] for name in METRICS} | {"actors": self.peers.actors, **figures["losses"]}
-        return row | evaluated | {"raw": dict(self.stats.raw_losses)} | self._paces(now)
+        return row | self.evaluated() | {"raw": dict(self.stats.raw_losses)} | self._paces(now)
+
+    def evaluated(self) -> dict[str, Any]:
+        """Return the figures of the last evaluation for a row of metrics; none before the first."""
+        evaluation = self.stats.counters.evaluation
+        return {} if evaluation is None else {key: getattr(evaluation, of) for key, of in EVALUATED.items()}
 
     def _paces(self, now: float) -> dict[str, Any]:
         """Return the frames per second of the playing actors: least, median and most; for a few actors also each one's.

@@ -104,6 +104,8 @@ class RunStats:
         )
         self._fleet = FleetMeter(scaling.interval_seconds)
         self._started = now
+        self._learnt = math.inf
+        """When the learning ended."""
         self._player = ""
         """The source whose contribution was used last."""
         self._played = now if counters.actors_peak > 1 else -math.inf
@@ -246,6 +248,11 @@ class RunStats:
         """Count a step in which no gradient was finite."""
         self._not_finite += 1
 
+    def learnt(self, now: float) -> None:
+        """Note that the learning has ended: the run's clock stands still."""
+        self.state = "evaluating"
+        self._learnt = now
+
     def diagnosed(self, told: list[str]) -> list[str]:
         """Take what is wrong now, in texts whose changing numbers are in brackets; return those that are new."""
         before = {text.partition("(")[0] for text in self.health}
@@ -255,8 +262,8 @@ class RunStats:
     # -- reports -------------------------------------------------------------------------------------------------------
 
     def seconds(self, now: float) -> float:
-        """Return the seconds since the run began, without the pauses between epochs."""
-        return self.counters.seconds + now - self._started
+        """Return the seconds since the run began, without the pauses between epochs and the last evaluation."""
+        return self.counters.seconds + min(now, self._learnt) - self._started
 
     @property
     def score(self) -> float | None:
@@ -337,7 +344,7 @@ class RunStats:
             "bytes_per_second": self._bytes.value(now),
             "lag_mean": lag_mean,
             "lag_p95": lag_p95,
-            "learner_busy": self.busy.overall(now) if whole_run else self.busy.recent(now),
+            "learner_busy": self.busy.overall(min(now, self._learnt)) if whole_run else self.busy.recent(now),
             "actors_wanted": self.decision.wanted,
             "why": self.decision.why,
             "losses": dict(self._losses.values),

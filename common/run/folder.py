@@ -17,7 +17,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -74,8 +73,6 @@ class CheckpointState(msgspec.Struct, frozen=True, kw_only=True):
     """CRC-32 of the other files, by name."""
     evaluation: EvaluationStatus | None = None
     """The evaluation of these weights, if it was the best so far."""
-    last_evaluation: EvaluationStatus | None = None
-    """The run's last evaluation when this was written, mostly of older weights."""
 
 
 def rank(score: float | None, evaluation: EvaluationStatus | None) -> tuple[float, ...]:
@@ -83,17 +80,6 @@ def rank(score: float | None, evaluation: EvaluationStatus | None) -> tuple[floa
     if evaluation is not None:
         return 2.0, evaluation.mean
     return (0.0,) if score is None else (1.0, score)
-
-
-def outgrown(best: EvaluationStatus, newest: Checkpoint) -> bool:
-    """Return whether a run's newest checkpoint is taken to be better than the one with the best evaluation.
-
-    Its expected return is the lower end of the last evaluation's interval, plus the gain in training return since then.
-    """
-    last = newest.last_evaluation
-    if last is None or last.low is None or last.training is None or newest.score is None:
-        return False
-    return last.low + newest.score - last.training > best.mean
 
 
 @dataclass(frozen=True)
@@ -105,7 +91,6 @@ class Checkpoint:
     optimizer: dict[str, NDArray[Any]]
     state: dict[str, Any]
     evaluation: EvaluationStatus | None = None
-    last_evaluation: EvaluationStatus | None = None
 
 
 class CheckpointPaths:
@@ -138,9 +123,7 @@ class CheckpointPaths:
             for name, array in tensors.items():
                 if array.dtype.kind == "f" and not np.isfinite(array).all():
                     raise DamagedCheckpointError(f"{file}: {name} is not finite (NaN or infinity)")
-        return Checkpoint(
-            head.version, head.score, weights, optimizer, head.state, head.evaluation, head.last_evaluation
-        )
+        return Checkpoint(head.version, head.score, weights, optimizer, head.state, head.evaluation)
 
     def read_state(self) -> CheckpointState:
         """Read the state alone; raises as `read`."""
@@ -304,18 +287,13 @@ class RunFolder:
         return newest and newest[1]
 
     def best(self) -> CheckpointPaths | None:
-        """Return the whole checkpoint with the best evaluation, or the newest if it has `outgrown` that.
+        """Return the whole checkpoint with the best evaluation.
 
         Without evaluations, it is the one with the highest score (of equal scores, the newest); without scores, it is
         the newest. None if there is none at all. Warns and raises as `newest_read`.
         """
-        whole = self._whole({})
-        newest = next(whole, None)
-        if newest is None:
-            return None
-        best = max(chain([newest], whole), key=lambda one: rank(one[1].score, one[1].evaluation))
-        evaluation = best[1].evaluation
-        return newest[0] if evaluation is not None and outgrown(evaluation, newest[1]) else best[0]
+        best = max(self._whole({}), key=lambda one: rank(one[1].score, one[1].evaluation), default=None)
+        return best and best[0]
 
     def _whole(self, damaged: dict[str, DamagedCheckpointError]) -> Iterator[tuple[CheckpointPaths, Checkpoint]]:
         """Yield the whole checkpoints, newest first; raises DamagedCheckpointError if all checkpoints are damaged."""

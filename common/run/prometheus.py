@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PEERS_NAMED = 100
 """Most actors, launchers and relays, and most actors of sites, that have series of their own."""
-STATES = ("running", "reached", "finished", "stopped", "failed")
+STATES = ("running", "evaluating", "reached", "finished", "stopped", "failed")
 Sample = tuple[tuple[str, ...], float | None]
 """The values of a family's labels, and a figure; None: there is none at present, and so no series."""
 

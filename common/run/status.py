@@ -109,8 +109,6 @@ class EvaluationStatus(ReturnStatistics, frozen=True, kw_only=True):
     """Frames of the run when these weights were the newest."""
     seconds: float
     """Seconds of the run when these weights were the newest."""
-    training: float | None = None
-    """The mean training return at that time; None: it was not known yet."""
 
     def __str__(self) -> str:
         between = "" if self.low is None else f" ({self.low:.4g} to {self.high:.4g})"
@@ -133,7 +131,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     epoch: int
     state: str
-    """running, reached (the goal), finished (another limit), stopped (by a signal), failed."""
+    """running, evaluating (the last weights, after the end of the learning), reached (the goal), finished (another
+    limit), stopped (by a signal), failed."""
     env: str
     algorithm: str
     network: str

@@ -11,8 +11,7 @@ from common.settings.sections import Settings
 from deploy.children import Child
 
 AFTER_SECONDS = 45.0
-"""Seconds of training before the evaluator starts. A shorter training would pay for the start of a process; one that
-ended soon after its first evaluation would keep those weights as its best, however far it had come since."""
+"""Seconds of training before the evaluator starts: a shorter one would pay for a process, and for a last evaluation."""
 RETRY_SECONDS, LONGEST_RETRY_SECONDS = 10.0, 600.0
 """Pause before an evaluator that ended is started again; twice as long each time."""
 NICENESS = "19"

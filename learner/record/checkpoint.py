@@ -186,13 +186,7 @@ def _fill(paths: CheckpointPaths, save: SaveCheckpoint, score: float | None, lay
         paths.optimizer_file: safetensors.save({name: _array(tensor) for name, tensor in save.optimizer.items()}),
     }
     checksums = {file.name: zlib.crc32(data) for file, data in files.items()}
-    head = CheckpointState(
-        version=save.version,
-        score=score,
-        state=save.state,
-        checksums=checksums,
-        last_evaluation=save.last_evaluation,
-    )
+    head = CheckpointState(version=save.version, score=score, state=save.state, checksums=checksums)
     shutil.rmtree(paths.folder, ignore_errors=True)
     paths.folder.mkdir()
     for file, data in files.items():

@@ -104,7 +104,7 @@ class RecordedRun:
         self._do(self.core.flush(self._now))
 
     def save(self) -> None:
-        self._do([self.core._checkpoint(self._now)])
+        self._do([self.core._checkpoints.begin(self._now)])
 
     def steps(self, count: int, *actors: str, lag: int = 0) -> None:
         """Takes optimizer steps, each with a contribution of each of the actors."""

@@ -64,7 +64,6 @@ _EVALUATION: dict[str, Any] = {
     "version": 20_000,
     "frames": 1_150_000,
     "seconds": 690.0,
-    "training": 85.0,
 }
 _RUN: dict[str, Any] = {
     "run": "9649236e67ffe1b7",

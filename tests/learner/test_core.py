@@ -118,12 +118,6 @@ def test_a_pull_that_waits_is_forgotten_with_the_actor_that_is_quarantined() -> 
     assert sent(core.tick(1e4), Weights) == []
 
 
-def test_checkpoints_as_often_as_set() -> None:
-    core, _ = learner_of("checkpoint.every_seconds=2.5")
-    saves = [bool(kinds(tick(core, float(now)), SaveCheckpoint)) for now in range(7)]
-    assert saves == [False, False, False, True, False, False, True]
-
-
 def test_metrics_every_second_and_more_often_while_the_run_is_young() -> None:
     core, _ = learner_of()
     now, times = 0.0, []
@@ -134,38 +128,6 @@ def test_metrics_every_second_and_more_often_while_the_run_is_young() -> None:
     assert times[-1] >= 29.0
     for earlier, later in pairwise(times):
         assert later - earlier == pytest.approx(min(1.0, max(1.0, earlier) / 20))
-
-
-def test_without_an_interval_no_checkpoint_is_due() -> None:
-    core, _ = learner_of("checkpoint.every_seconds=0", "limits.window=1")
-    joined(core, "x")
-    for n in range(1, 30):
-        play(core, n, 10.0 * n, episodes=[(float(n), 10, 0.1)])
-        assert not kinds(core.tick(10.0 * n), SaveCheckpoint), "not for a new best either"
-    assert math.isfinite(core.deadline)
-
-
-def test_a_new_best_is_worth_a_checkpoint_of_its_own_while_the_agent_is_at_it() -> None:
-    core, _ = learner_of("checkpoint.every_seconds=1000", "limits.window=2")
-    joined(core, "x")
-    saves = []
-    for sequence, value in enumerate([1.0, 5.0, 9.0, 9.0, 9.0, 0.0, 30.0], start=1):
-        now = 4.0 * sequence
-        play(core, sequence, now, episodes=[(value, 10, 0.1)])
-        saves.append(bool(kinds(tick(core, now), SaveCheckpoint)))
-    # best means: -, 3, 7, 9, 9, 9, 15; the window is full from the second on, and at least 5 s are between two.
-    assert saves == [False, True, False, True, False, False, True]
-
-
-def test_a_checkpoint_has_the_score_of_its_moment_and_not_the_best_one() -> None:
-    core, _ = learner_of("checkpoint.every_seconds=10", "limits.window=2", "checkpoint.best=false")
-    joined(core, "x")
-    scores = []
-    for sequence, value in enumerate([9.0, 9.0, 1.0, 1.0], start=1):
-        now = 20.0 * sequence
-        play(core, sequence, now, episodes=[(value, 10, 0.1)])
-        scores += [save.score for save in tick(core, now) if isinstance(save, SaveCheckpoint)]
-    assert scores == [None, 9.0, 5.0, 1.0]
 
 
 def test_actors_that_left_long_ago_do_not_hold_back_the_score() -> None:

@@ -8,85 +8,16 @@ import msgspec
 import pytest
 
 from common.rl.episode import Episode
-from common.wire.messages import Evaluation, Goodbye, Pull, Refused, Weights, Welcome
+from common.wire.messages import Goodbye, Refused, Weights, Welcome
 from learner.connections import Progress
-from learner.effects import Disconnect, Effect, Finish, RateCheckpoint, SaveCheckpoint, Send
+from learner.effects import Disconnect, Finish, RateCheckpoint, Send
 from learner.evaluations import EVALUATORS, UNCHANGED_SECONDS
 from learner.exclusion import BAD_IN_A_ROW, MOST_OFFENCES
 from learner.parameters.pulls import UNDER_WAY_SECONDS
 from learner.run import SEEDS_PER_RUN
 from learner.run_stats import Counters
-from tests.helpers.run import MODEL, body_of, gradient_of, hello_of, learner_of, logged, sent
-
-EPISODES = 4
-SETTINGS = (f"evaluation.episodes={EPISODES}", "evaluation.every_seconds=10", "checkpoint.every_seconds=100000")
-
-
-class Run:
-    """A learner with an actor `x` and, from the beginning, an evaluator `e`; its disk takes checkpoints at once."""
-
-    def __init__(self, *assignments: str, **options: Any) -> None:
-        self.core, self.noted = learner_of(*SETTINGS, *assignments, **options)
-        self.now = 0.0
-        self.saves: list[SaveCheckpoint] = []
-        self._sequence = 0
-        self._held: int | None = None
-        """Version of the weights that the evaluator has."""
-        self.join("x", role="actor")
-        self.join("e")
-
-    def join(self, name: str, role: Any = "evaluator") -> None:
-        self.core.handle(self.now, name.encode(), hello_of(name, role), None)
-
-    @property
-    def counters(self) -> Counters:
-        return self.core.run.stats.counters
-
-    def learn(self, steps: int = 1, **fields: Any) -> int:
-        """The version after so many more optimizer steps."""
-        for _ in range(steps):
-            self._sequence += 1
-            header = gradient_of(self._sequence, self.counters.version, **fields)
-            self.core.handle(self.now, b"x", header, b"gradient")
-        return self.counters.version
-
-    def tick(self, seconds: float = 0.0, *, disk: str = "") -> list[Effect]:
-        """Time passes; `disk`: what it says to checkpoints."""
-        self.now += seconds
-        effects = self.core.tick(self.now)
-        for effect in effects:
-            if isinstance(effect, SaveCheckpoint):
-                self.saves.append(effect)
-                self.core.saved(self.now, effect.version, disk)
-        return effects
-
-    def pull(self, name: str = "e", version: int | None = None) -> list[Effect]:
-        message = Pull(version=version or 0, whole=version is None)
-        return self.core.handle(self.now, name.encode(), message, None)
-
-    def report(self, of: int, *returns: float, name: str = "e", **changed: Any) -> list[Effect]:
-        """EPISODES episodes of these returns, in turn."""
-        episodes = [Episode(returns[number % len(returns)], 10, 0.0) for number in range(EPISODES)]
-        fields = {"run": "a-run", "epoch": 1, "version": of, "episodes": episodes} | changed
-        return self.core.handle(self.now, name.encode(), Evaluation(**fields), None)
-
-    def given(self) -> int:
-        """The version that the evaluator is given now."""
-        self.pull(version=self._held)
-        (weights,) = sent(self.tick(), Weights, b"e")
-        self._held = weights.version
-        return weights.version
-
-    def evaluate(self, first: float, second: float | None = None) -> list[Effect]:
-        """Newer weights, and what they return in an evaluation, and in the one that confirms it."""
-        self.learn()
-        self.now += 10.0
-        version = self.given()
-        effects = self.report(version, first)
-        if second is not None:
-            assert len(sent(self.pull(version=version), Weights)) == 1
-            effects += self.report(version, second)
-        return effects
+from tests.helpers.evaluated import EPISODES, Run
+from tests.helpers.run import MODEL, body_of, gradient_of, hello_of, logged, sent
 
 
 def test_an_evaluator_is_welcomed_with_what_it_needs_to_play() -> None:
@@ -182,14 +113,26 @@ def test_on_a_slow_link_an_evaluator_that_asks_again_is_expected_to_play_what_is
     assert run.counters.evaluation.version == 1
 
 
-def test_an_evaluator_whose_weights_were_lost_is_given_others() -> None:
+@pytest.mark.parametrize("steps", [0, 1])
+def test_an_evaluator_whose_weights_were_lost_is_given_the_newest(steps: int) -> None:
     run = Run()
     run.learn()
     assert run.given() == 1
-    run.learn()
+    run.learn(steps)
     run.now += UNDER_WAY_SECONDS
     run.pull()
-    assert [weights.version for weights in sent(run.tick(), Weights, b"e")] == [2]
+    assert [weights.version for weights in sent(run.tick(), Weights, b"e")] == [1 + steps]
+
+
+def test_two_evaluators_are_never_given_the_same_weights_unless_the_first_has_gone() -> None:
+    run = Run()
+    run.join("f")
+    run.learn()
+    assert run.given() == 1
+    run.pull("f")
+    assert sent(run.tick(10.0), Weights) == []
+    run.core.handle(run.now, b"e", Goodbye(reason="killed"), None)
+    assert [weights.version for weights in sent(run.tick(10.0), Weights, b"f")] == [1]
 
 
 def test_while_a_checkpoint_is_written_an_evaluator_waits() -> None:
@@ -222,9 +165,9 @@ def test_the_figures_of_an_evaluation_are_in_status_and_metrics() -> None:
 
 def test_the_best_must_be_confirmed_by_a_second_evaluation_of_the_same_weights() -> None:
     run = Run()
-    run.learn(episodes=[(7.0, 5, 0.0)])
+    run.learn()
     version = run.given()
-    run.learn(episodes=[(9.0, 5, 0.0)])
+    run.learn()
     run.report(version, 10.0)
     assert run.counters.best_evaluation is None
     assert sent(run.pull(version=version), Weights) == [Weights(version=version, epoch=1)], "and no new weights"
@@ -232,9 +175,6 @@ def test_the_best_must_be_confirmed_by_a_second_evaluation_of_the_same_weights()
     effects = run.report(version, 20.0)
     (rated,) = [effect for effect in effects if isinstance(effect, RateCheckpoint)]
     assert (rated.version, rated.evaluation.mean, rated.evaluation.episodes) == (version, 15.0, 2 * EPISODES)
-    assert rated.evaluation.training == 7.0, "when it was given"
-    run.tick(100_000.0)
-    assert run.saves[-1].last_evaluation == rated.evaluation
     assert run.counters.best_evaluation == run.counters.evaluation == rated.evaluation
 
 

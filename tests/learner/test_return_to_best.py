@@ -261,7 +261,7 @@ def test_the_best_checkpoint_is_put_in_place_of_what_followed_it(
         stats.stepped({}, 0)
 
     go_on(9.0)
-    save = core._checkpoint(11.0)
+    save = core._checkpoints.begin(11.0)
     writer = CheckpointWriter(RunFolder(Path(core.run.spec.run_dir)), keep=1, best=True)
     writer.write(save)
     best = {name: tensor.clone() for name, tensor in weights.state().items()}, weights.vector.clone(), weights.moments
@@ -274,7 +274,7 @@ def test_the_best_checkpoint_is_put_in_place_of_what_followed_it(
     assert torch.equal(weights.vector, vector)
     assert all(torch.equal(tensor, state[name]) for name, tensor in weights.state().items())
     assert (weights.moments, stats.counters.version) == (moments, 4)
-    writer.write(core._checkpoint(13.0))
+    writer.write(core._checkpoints.begin(13.0))
     newest = RunFolder(tmp_path).newest()
     assert newest is not None
     resumed = built(newest.read(), *assignments)

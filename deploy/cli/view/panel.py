@@ -30,7 +30,14 @@ _DIM = "bright_black"
 _STRONG = "bold"
 _WARN = "yellow"
 _BAD = "bold red"
-_STATES = {"running": "green", "reached": "bold green", "finished": "bold", "stopped": _WARN, "failed": _BAD}
+_STATES = {
+    "running": "green",
+    "evaluating": "green",
+    "reached": "bold green",
+    "finished": "bold",
+    "stopped": _WARN,
+    "failed": _BAD,
+}
 _BUSY_WARN = 0.8
 
 

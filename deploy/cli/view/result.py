@@ -2,11 +2,10 @@
 
 import os
 import shlex
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from common.errors import DamagedCheckpointError, UnavailableError
+from common.errors import UnavailableError
 from common.host.modules import module_of
 from common.run.folder import RunFolder
 
@@ -21,7 +20,7 @@ def text(summary: dict[str, Any], *, hashed: bool, drawn: bool = True) -> str:
     lines = [
         f"{summary['env']}: {mean} after {summary['frames']:,} frames (agent steps), {summary['episodes']:,} episodes "
         f"and {summary['seconds']:.1f} s ({summary['state']})",
-        *_evaluated(summary, folder),
+        *_evaluated(summary),
         f"  saved     {saved}",
         f"  curve     {summary['run_dir']}/curve.png" if drawn else f"  curve     {a3cd} curve {run}",
     ]
@@ -45,22 +44,16 @@ def kept(folder: RunFolder) -> tuple[bool, str]:
     return True, f"the newest checkpoint is of version {versions[-1]:,}"
 
 
-def _evaluated(summary: dict[str, Any], folder: RunFolder) -> list[str]:
+def _evaluated(summary: dict[str, Any]) -> list[str]:
     """How good the best weights are, where that is known."""
     if summary.get("best_evaluation") is None:
         return []
     version = summary["best_evaluation_version"]
-    best = None
-    with suppress(DamagedCheckpointError, UnavailableError):
-        best = folder.best()
-    gained = ", the best"
-    if best is not None and best.order[0] > version:
-        gained = f"; training has gained so much since that version {best.order[0]:,} is taken for the best"
     low, high = summary["best_evaluation_low"], summary["best_evaluation_high"]
     between = "" if low is None else f" ({low:.1f} to {high:.1f})"
     return [
         f"  evaluated mean return {summary['best_evaluation']:.1f}{between} over {summary['best_evaluation_episodes']} "
-        f"episodes: version {version:,}{gained}"
+        f"episodes: version {version:,}, the best"
     ]
 
 

@@ -21,7 +21,6 @@ from safetensors.numpy import save
 from common.errors import ConfigurationError, DamagedCheckpointError, UnavailableError
 from common.rl.named_tensors import NamedTensor, plain_tensor, to_tensors
 from common.run.folder import CheckpointPaths, RunFolder, RunRecord, default_path
-from common.run.status import EvaluationStatus
 from tests.helpers.status import evaluation_status
 
 RECORD = '{"run": "0123456789abcdef", "created": "2026-01-01T00:00:00+00:00", "epoch": 2, "a3cd": "0.1.0"}'
@@ -37,7 +36,6 @@ def checkpoint(
     score: float | None = None,
     weights: bytes | None = None,
     evaluated: float | None = None,
-    last: EvaluationStatus | None = None,
 ) -> CheckpointPaths:
     paths = CheckpointPaths(run / "checkpoints" / name)
     paths.folder.mkdir(parents=True)
@@ -47,7 +45,6 @@ def checkpoint(
     head = {"version": 7, "score": score, "state": {"frames": 100}, "checksums": checksums}
     if evaluated is not None:
         head["evaluation"] = msgspec.to_builtins(evaluation_status(mean=evaluated))
-    head["last_evaluation"] = msgspec.to_builtins(last)
     paths.state_file.write_text(json.dumps(head))
     return paths
 
@@ -235,29 +232,6 @@ def test_the_best_by_an_evaluation_goes_before_the_best_by_training(tmp_path: Pa
     assert best is not None
     assert name_of(best) == "2"
     assert best.read().evaluation == evaluation_status(mean=7.0)
-
-
-@pytest.mark.parametrize(
-    ("score", "last", "best"),
-    [
-        (131.0, {}, "3"),
-        (129.0, {}, "1"),
-        (None, {}, "1"),
-        (131.0, {"training": None}, "1"),
-        (131.0, {"low": None}, "1"),
-        (10.0, {"training": 10.0, "low": 101.0}, "3"),
-        (10.0, {"training": 10.0, "low": 99.0}, "1"),
-    ],
-)
-def test_the_newest_is_best_once_training_has_gained_enough(
-    tmp_path: Path, score: float | None, last: dict[str, Any], best: str
-) -> None:
-    """As LunarLander-v3 did seconds after an evaluation of -107, at whose time training was at -100."""
-    checkpoint(tmp_path, "1", 40.0, evaluated=100.0)
-    found = evaluation_status(**({"mean": 80.0, "low": 70.0, "training": 100.0} | last))
-    checkpoint(tmp_path, "2", 200.0, last=found)
-    checkpoint(tmp_path, "3", score, last=found)
-    assert name_of(RunFolder(tmp_path).best()) == best
 
 
 def test_the_best_without_scores_is_the_newest(tmp_path: Path) -> None:

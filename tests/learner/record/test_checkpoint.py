@@ -105,12 +105,6 @@ def test_the_best_by_an_evaluation_is_kept_and_noted(run: RunFolder) -> None:
     write(writer, 1, 50.0)
     writer.write(SaveCheckpoint(2, WEIGHTS, OPTIMIZER, {}, 1.0, under_evaluation={1}))
     writer.rate(RateCheckpoint(1, evaluation_status(mean=5.0)))
-    last = evaluation_status(mean=4.0, low=3.0, training=2.0)
-    writer.write(SaveCheckpoint(3, WEIGHTS, OPTIMIZER, {}, 99.0, last))
-    assert kept(run) == ["1", "3"]
-    grown = run.best()
-    assert grown is not None
-    assert (grown.order, grown.read().last_evaluation) == ((3, 0), last)
     write(writer, 4, 99.0)
     assert kept(run) == ["1", "4"]
     best = run.best()
