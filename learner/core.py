@@ -57,7 +57,7 @@ from learner.exchange.base import Exchange
 from learner.exchange.rounds import Arrived, Rounds
 from learner.fleet import Fleet
 from learner.health import Health
-from learner.last_evaluation import LEAVE, LastEvaluation
+from learner.last_evaluation import LEAVE_FIRST, LastEvaluation
 from learner.limits import ending
 from learner.orders import Orders
 from learner.parameters.publisher import WeightPublisher
@@ -100,15 +100,15 @@ class LearnerCore:
         self._attention = Attention(now)
         self._record_due = now
         self._scale_due = now
-        self._last = LastEvaluation(run, self._evaluations, self._checkpoints)
+        self._last_evaluation = LastEvaluation(run, self._evaluations, self._checkpoints)
         self._finished = False
         self._last_word = Stop(reason="", final=False)
 
     @property
     def deadline(self) -> float:
         """When `answer`, `flush` or `tick` next has something to do."""
-        if self._last.ending is not None:
-            return min(self._last.deadline, self._record_due)
+        if self._last_evaluation.ending is not None:
+            return min(self._last_evaluation.deadline, self._record_due)
         parts = min(self._exchange.deadline, self._publisher.deadline)
         giving = math.inf if self.run.saves.writing else self._evaluations.deadline
         return min(parts, self._record_due, self.run.saves.deadline, self._scale_due, giving)
@@ -228,8 +228,8 @@ class LearnerCore:
         """
         if self._finished:  # a reproducible run ends while messages are read, before this is called
             return []
-        if self._last.ending is not None:
-            return self._attend(now, heard_all) + self._evaluate_last(now, self._last.ending)
+        if self._last_evaluation.ending is not None:
+            return self._attend(now, heard_all) + self._evaluate_last(now, self._last_evaluation.ending)
         effects = self._publish(now) + self._attend(now, heard_all)
         if now >= self._scale_due:
             self._scale_due = now + self._settings.scaling.interval_seconds
@@ -305,7 +305,7 @@ class LearnerCore:
 
         A run that only waits for its last evaluation ends without it.
         """
-        return self._finish(now, *(self._last.ending or ("stopped", "stopped by a signal")))
+        return self._finish(now, *(self._last_evaluation.ending or ("stopped", "stopped by a signal")))
 
     def revoke(self, now: float, key_names: Collection[str]) -> list[Effect]:
         text = "was cut off: its key is not allowed any more"
@@ -313,28 +313,28 @@ class LearnerCore:
 
     @property
     def _learning(self) -> bool:
-        return not self._finished and self._last.ending is None
+        return not self._finished and self._last_evaluation.ending is None
 
     def _takes(self, role: Role) -> bool:
         """Whether peers of this role still have something to do here."""
-        return self._learning or role not in LEAVE
+        return self._learning or role not in LEAVE_FIRST
 
     def _end(self, now: float, ending: Ending, reason: str) -> list[Effect]:
         """End the run, or its learning, if its last weights are evaluated before it ends."""
-        if not self._weights.may_be_saved or not self._last.is_wanted(ending):
+        if not self._weights.may_be_saved or not self._last_evaluation.is_wanted(ending):
             return self._finish(now, ending, reason)
-        effects = self._last.begin(now, ending, reason, self._row(now))
+        effects = self._last_evaluation.begin(now, ending, reason, self._row(now))
         self._last_word = Stop(reason=reason, final=True)
-        effects += [Send(one, self._last_word) for role in LEAVE for one, _ in self.run.peers.role(role)]
+        effects += [Send(one, self._last_word) for role in LEAVE_FIRST for one, _ in self.run.peers.role(role)]
         return effects
 
     def _evaluate_last(self, now: float, ending: tuple[Ending, str]) -> list[Effect]:
         """Wait for the last evaluation, and then end the run; an operator may order the end at once."""
-        effects = self._last.tick(now)
+        effects = self._last_evaluation.tick(now)
         if now >= self._record_due:
             self._record_due = now + RECORD_SECONDS
             effects += [*self._expire(now), ShowStatus()]
-        if self._last.is_over(now) or self._orders.ending is not None:
+        if self._last_evaluation.is_over(now) or self._orders.ending is not None:
             effects += self._finish(now, *ending)
         return effects
 
@@ -354,7 +354,7 @@ class LearnerCore:
         self._last_word = Stop(reason=told, final=final)
         effects += self.remind()
         if ending != "failed":
-            row = self._row(now) if self._last.ending is None else self._last.row()
+            row = self._row(now) if self._last_evaluation.ending is None else self._last_evaluation.row()
             effects += [row, self._checkpoints.begin(now)]
         else:
             effects += self._orders.not_saved(reason)

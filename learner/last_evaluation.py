@@ -17,7 +17,7 @@ from learner.run import Run
 
 LONGEST_SECONDS = 600.0
 """Longest wait: an evaluator may first have to finish earlier weights, and the best are played twice."""
-LEAVE: tuple[Role, ...] = ("actor", "relay", "launcher")
+LEAVE_FIRST: tuple[Role, ...] = ("actor", "relay", "launcher")
 """Roles of the peers that are told of the end before it."""
 
 
