@@ -69,7 +69,7 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any]]:
         from deploy.cli.tracking import Tracking
         from deploy.cli.view.progress import open_view
 
-        view = stack.enter_context(open_view())
+        view = stack.enter_context(open_view(warnings=False))  # the learner's own lines have them
         learners.release(view.say)
         observer = stack.enter_context(Observer(LearnerEndpoint(address)))
         begun = time.monotonic()

@@ -28,12 +28,15 @@ MAX_POINTS = 256
 
 
 @contextmanager
-def open_view(stream: TextIO | None = None) -> Iterator[Panel | Lines]:
-    """A panel where `stream` (default: stderr) is a terminal large enough for it, else plain lines."""
+def open_view(stream: TextIO | None = None, *, warnings: bool = True) -> Iterator[Panel | Lines]:
+    """A panel where `stream` (default: stderr) is a terminal large enough for it, else plain lines.
+
+    `warnings`: as for `Lines`.
+    """
     console = Console(file=stream) if stream is not None else Console(stderr=True)
     small = console.width < MIN_WIDTH or console.height < MIN_HEIGHT
     if not console.is_terminal or console.is_dumb_terminal or small:
-        yield Lines(stream or sys.stderr, time.monotonic())
+        yield Lines(stream or sys.stderr, time.monotonic(), warnings=warnings)
         return
     with Live(console=console, auto_refresh=False, redirect_stdout=False, vertical_overflow="crop") as live:
         yield Panel(live)
@@ -75,10 +78,11 @@ class Panel:
 
 
 class Lines:
-    """Plain lines: 1, 2, 4 and 8 s after `now`, then every 5 s; new warnings at once."""
+    """Plain lines: 1, 2, 4 and 8 s after `now`, then every 5 s; new warnings at once, unless `warnings` is false."""
 
-    def __init__(self, stream: TextIO, now: float) -> None:
+    def __init__(self, stream: TextIO, now: float, *, warnings: bool = True) -> None:
         self._stream = stream
+        self._shows_warnings = warnings
         self._lock = threading.Lock()
         self._start = now
         self._due = now + FIRST_SECONDS
@@ -86,7 +90,7 @@ class Lines:
 
     def show(self, status: RunStatus) -> None:
         for warning in status.warnings:
-            if warning not in self._warnings:
+            if self._shows_warnings and warning not in self._warnings:
                 self.say(f"warning: {warning}")
         self._warnings = status.warnings
         now = time.monotonic()

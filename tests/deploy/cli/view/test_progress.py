@@ -73,6 +73,15 @@ def test_a_warning_is_a_line_once(clock: Clock, run_status: Callable[..., RunSta
     assert stream.getvalue().splitlines() == ["warning: a\\x1bb", "warning: c"]
 
 
+def test_where_the_learners_own_lines_are_shown_its_warnings_are_not_repeated(
+    run_status: Callable[..., RunStatus],
+) -> None:
+    stream = StringIO()
+    with open_view(stream, warnings=False) as opened:
+        opened.show(run_status(warnings=["a"]))
+    assert stream.getvalue() == ""
+
+
 def test_what_is_no_terminal_gets_lines(run_status: Callable[..., RunStatus]) -> None:
     stream = StringIO()
     with open_view(stream) as opened:
