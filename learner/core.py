@@ -281,15 +281,20 @@ class LearnerCore:
         return effects + self._return_to_best.restore(now, checkpoint, error)
 
     def _dismiss(self, routing_id: bytes, message: AnyMessage) -> list[Effect]:
-        """Answer a message after the end: a peer that says goodbye knows of it, others may not."""
+        """Answer a message after the end: a peer that says goodbye knows of it, one that says hello does not.
+
+        After the end of the run, `remind` tells the others; after that of the learning, the answer does.
+        """
         match message:
             case Goodbye():
                 self.run.peers.leave(routing_id)
                 return []
             case Halt() | Save() | Scale():
                 return [refuse(routing_id, "order", "the run is over, or the learner is ending")]
-            case _:
+            case Hello():
                 return [Send(routing_id, self._last_word)]
+            case _:
+                return [] if self._finished else [Send(routing_id, self._last_word)]
 
     def remind(self) -> list[Effect]:
         """Send the stop again to all peers that have not left: a connection may have been down the first time."""
