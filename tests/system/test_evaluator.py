@@ -30,13 +30,7 @@ episodes = 4
 every_seconds = 1.0
 [limits]
 """
-GOAL = (
-    SETTINGS
-    + """
-until_return = 1e9
-until_return_of = "evaluation"
-"""
-)
+GOAL = f'{SETTINGS}until_return = 1e9\nuntil_return_of = "evaluation"\n'
 
 
 def confirmed(status: RunStatus) -> bool:
