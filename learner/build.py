@@ -20,7 +20,7 @@ from common.rl.environments.make import make as make_environments
 from common.rl.environments.names import draws_actions, longest_episode
 from common.rl.environments.names import resolve as resolve_environment
 from common.rl.environments.timing import step_seconds
-from common.rl.moments import Moments, bytes_in_header
+from common.rl.moments import bytes_in_header
 from common.rl.network_kind import resolve as resolve_network
 from common.rl.networks.acceleration import bfloat16_trouble
 from common.rl.networks.model import TorchModel
@@ -31,34 +31,22 @@ from common.run.folder import Checkpoint, RunFolder, RunRecord
 from common.settings.exchanges import momentum, staleness_policy, wanted_device
 from common.settings.exchanges import resolve as resolve_exchange
 from common.settings.sections import Settings
-from common.wire.bodies.trajectory import TrajectoryFormat
 from learner.arithmetic import set_arithmetic
 from learner.core import LearnerCore
-from learner.exchange.actions import ActionExchange
 from learner.exchange.base import Exchange
-from learner.exchange.gradients import GradientExchange
-from learner.exchange.policy_server import PolicyServer
-from learner.exchange.step_rule import step_rule
-from learner.exchange.trajectories import TrajectoryExchange
-from learner.parameters.agreement import Agreement
-from learner.parameters.delay_compensation import DelayCompensation
-from learner.parameters.device_trainer import trainer_of
+from learner.exchange.make import make as make_exchange
 from learner.parameters.devices import open_devices
-from learner.parameters.gradient_bound import GradientBound
-from learner.parameters.gradient_sum import GradientSum
-from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.replicas import Replicas
-from learner.parameters.weights import TargetNetwork, Weights
+from learner.parameters.weights import Weights
 from learner.peers import Peers
 from learner.record.run_lock import LockedRun
+from learner.restore import weights_and_counters
 from learner.run import MOMENT_BYTES, Run, RunSpec
-from learner.run_stats import Counters, RunStats
+from learner.run_stats import RunStats
 from learner.save_schedule import SaveSchedule
 
 FP16_BYTES = 2**20
 """Weights longer than this many bytes are sent as float16 when exchange.weights is auto."""
-LARGEST_TRAJECTORY = 2**30
-"""Most bytes of one message of trajectories: its memory is allocated before it is read."""
 
 
 def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, now: float) -> LearnerCore:
@@ -102,13 +90,13 @@ def assemble(
     model = model.to(devices.first)
     replicas = Replicas(model, devices.others) if devices.others else None
     unhelpful = _accelerate(replicas or model, settings, observation, devices.first)
-    weights, counters = _weights(spec, model, checkpoint)
+    weights, counters = weights_and_counters(spec, model, checkpoint)
     stats = RunStats(counters, settings, now, None if checkpoint is None else checkpoint.score)
     for trouble in filter(None, (devices.trouble, unhelpful)):
         stats.warn(trouble)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None if checkpoint is None else checkpoint.version)
     run = Run(spec, Peers(), stats, saves)
-    return Parts(run, weights, _exchange(run, weights, model, replicas, observation, action))
+    return Parts(run, weights, make_exchange(run, weights, model, replicas, observation))
 
 
 def check(settings: Settings) -> Run:
@@ -177,91 +165,6 @@ def _spec(
         clock=time.time() - now,
         versions=versions(),
     )
-
-
-def _weights(spec: RunSpec, model: TorchModel, checkpoint: Checkpoint | None) -> tuple[Weights, Counters]:
-    settings = spec.settings
-    optimizer = make_optimizer(settings.optimizer, model.flat.vector, settings.limits.frames)
-    counters = Counters() if checkpoint is None else _counters(spec, checkpoint)
-    optimizer.factor = counters.learning_rate_factor
-    target = None
-    if model.target is not None:
-        every = settings.algorithm.target_frames
-        target = TargetNetwork(model.target.flat.vector, every, model.frames, counters.last_step_frames)
-    weights = Weights(optimizer, model.extras, model.normalization, target=target)
-    if checkpoint is not None:
-        moments = Moments.from_checkpoint(checkpoint.state, spec.counted)
-        try:
-            weights.restore(checkpoint.weights, checkpoint.optimizer, moments)
-        except ConfigurationError as error:
-            raise _unfit(spec, checkpoint, error) from error
-    return weights, counters
-
-
-def _counters(spec: RunSpec, checkpoint: Checkpoint) -> Counters:
-    if checkpoint.state.get("model") != spec.model or checkpoint.weights.size != spec.parameters:
-        where = f"{spec.run_dir}: the checkpoint of version {checkpoint.version}"
-        raise ConfigurationError(
-            f"{where} holds another network than the settings describe; restore the settings it was made with"
-        )
-    try:
-        return msgspec.convert(checkpoint.state.get("counters"), Counters)
-    except msgspec.ValidationError as error:
-        raise _unfit(spec, checkpoint, error) from error
-
-
-def _unfit(spec: RunSpec, checkpoint: Checkpoint, error: Exception) -> ConfigurationError:
-    where = f"{spec.run_dir}: the checkpoint of version {checkpoint.version}"
-    return ConfigurationError(f"{where} does not fit: {error}; restore the settings it was made with")
-
-
-def _exchange(
-    run: Run,
-    weights: Weights,
-    model: TorchModel,
-    replicas: Replicas | None,
-    observation: ObservationSpec,
-    action: ActionSpec,
-) -> Exchange:
-    settings = run.spec.settings
-    average = step_rule(settings, run.spec.device).averages
-    if settings.exchange.kind == "gradients":
-        compensation = None
-        if settings.staleness.policy == "compensate":
-            section = settings.staleness
-            compensation = DelayCompensation(weights.vector, section.compensation, section.history_mib)
-        bound = GradientBound(settings.algorithm.max_grad_norm, settings.exchange.error_feedback)
-        agreement = Agreement(weights.vector.numel()) if settings.exchange.robust == "agreement" else None
-        gradients = GradientSum(
-            weights,
-            average=average,
-            compensation=compensation,
-            top_k=settings.exchange.top_k,
-            bound=bound,
-            agreement=agreement,
-        )
-        return GradientExchange(run, gradients)
-    trainer = trainer_of(
-        model,
-        weights,
-        settings.algorithm,
-        replicas=replicas,
-        graphs=settings.optimizer.cuda_graphs,
-        average=average,
-        seed=settings.seed,
-    )
-    if settings.exchange.kind == "actions":
-        server = PolicyServer(trainer, settings, observation, action)
-        return ActionExchange(run, trainer, server)
-    stacks = weights.transport.is_host
-    packing = TrajectoryFormat(settings, observation, action, model.network.state_size, stacks=stacks)
-    exchange = TrajectoryExchange(run, trainer, packing)
-    if exchange.max_bytes > LARGEST_TRAJECTORY:
-        raise ConfigurationError(
-            f"a trajectory could be {exchange.max_bytes >> 20:,} MiB long, at most {LARGEST_TRAJECTORY >> 20:,} are "
-            "taken: lower environment.num_envs, algorithm.rollout_length or exchange.accumulate"
-        )
-    return exchange
 
 
 def _accelerate(

@@ -1,0 +1,75 @@
+"""Makes the exchange of a run as its settings say, with what computes its gradients or adds them up."""
+
+from common.errors import ConfigurationError
+from common.rl.networks.model import TorchModel
+from common.rl.observation_spec import ObservationSpec
+from common.wire.bodies.trajectory import TrajectoryFormat
+from learner.exchange.actions import ActionExchange
+from learner.exchange.base import Exchange
+from learner.exchange.gradients import GradientExchange
+from learner.exchange.policy_server import PolicyServer
+from learner.exchange.step_rule import step_rule
+from learner.exchange.trajectories import TrajectoryExchange
+from learner.parameters.agreement import Agreement
+from learner.parameters.batch_trainer import BatchTrainer
+from learner.parameters.delay_compensation import DelayCompensation
+from learner.parameters.device_trainer import trainer_of
+from learner.parameters.gradient_bound import GradientBound
+from learner.parameters.gradient_sum import GradientSum
+from learner.parameters.replicas import Replicas
+from learner.parameters.weights import Weights
+from learner.run import Run
+
+LARGEST_TRAJECTORY = 2**30
+"""Most bytes of one message of trajectories: its memory is allocated before it is read."""
+
+
+def make(
+    run: Run, weights: Weights, model: TorchModel, replicas: Replicas | None, observation: ObservationSpec
+) -> Exchange:
+    """Return the exchange that steps `weights`, which are those of `model`; `replicas`: its copies on other devices.
+
+    Raises ConfigurationError if an actor's message would be too long.
+    """
+    settings = run.spec.settings
+    average = step_rule(settings, run.spec.device).averages
+    if settings.exchange.kind == "gradients":
+        return GradientExchange(run, _gradient_sum(run, weights, average))
+    trainer = trainer_of(
+        model,
+        weights,
+        settings.algorithm,
+        replicas=replicas,
+        graphs=settings.optimizer.cuda_graphs,
+        average=average,
+        seed=settings.seed,
+    )
+    if settings.exchange.kind == "actions":
+        return ActionExchange(run, trainer, PolicyServer(trainer, settings, observation, model.action))
+    packing = TrajectoryFormat(settings, observation, model.action, model.state_size, stacks=weights.transport.is_host)
+    return _trajectories(run, trainer, packing)
+
+
+def _gradient_sum(run: Run, weights: Weights, average: bool) -> GradientSum:
+    settings, section = run.spec.settings, run.spec.settings.staleness
+    compensation = None
+    if section.policy == "compensate":
+        compensation = DelayCompensation(weights.vector, section.compensation, section.history_mib)
+    return GradientSum(
+        weights,
+        average=average,
+        compensation=compensation,
+        top_k=settings.exchange.top_k,
+        bound=GradientBound(settings.algorithm.max_grad_norm, settings.exchange.error_feedback),
+        agreement=Agreement(weights.vector.numel()) if settings.exchange.robust == "agreement" else None,
+    )
+
+
+def _trajectories(run: Run, trainer: BatchTrainer, packing: TrajectoryFormat) -> TrajectoryExchange:
+    exchange = TrajectoryExchange(run, trainer, packing)
+    if exchange.max_bytes > LARGEST_TRAJECTORY:
+        raise ConfigurationError(
+            f"a trajectory could be {exchange.max_bytes >> 20:,} MiB long, at most {LARGEST_TRAJECTORY >> 20:,} are "
+            "taken: lower environment.num_envs, algorithm.rollout_length or exchange.accumulate"
+        )
+    return exchange
