@@ -117,9 +117,11 @@ class Admission:
         )
 
     def _complete(self, hello: Hello, key_name: str) -> str:
-        """Return why a reproducible run, which has all its actors, takes no further one; empty if it takes this one."""
+        """Return why a reproducible run, which has all its actors, takes no further one; empty: it takes this peer."""
         settings, joined = self._run.spec.settings, self._peers.joined
-        if not settings.reproducible or joined < settings.scaling.minimum or self._peers.knows(hello, key_name):
+        if not settings.reproducible or hello.role != "actor":
+            return ""
+        if joined < settings.scaling.minimum or self._peers.knows(hello, key_name):
             return ""
         return f"reproducible = true: this run has had its {joined} actors (scaling.minimum), and takes no other"
 

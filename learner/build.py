@@ -28,7 +28,7 @@ from common.rl.networks.model import build as build_model
 from common.rl.networks.plain import named_tensors
 from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint, RunFolder, RunRecord
-from common.settings.exchanges import momentum, staleness_policy, wanted_device
+from common.settings.exchanges import momentum, most_in_message, staleness_policy, wanted_device
 from common.settings.exchanges import resolve as resolve_exchange
 from common.settings.sections import Settings
 from learner.arithmetic import set_arithmetic
@@ -85,7 +85,7 @@ def assemble(
     devices = open_devices(wanted_device(settings))
     settings = _resolve(settings, str(devices))
     model = build_model(settings, observation, action)
-    _check_headers(model.normalization.counted, settings.exchange.accumulate)
+    _check_headers(model.normalization.counted, most_in_message(settings))
     spec = _spec(folder, record, settings, model, str(devices), weights_port, now)
     model = model.to(devices.first)
     replicas = Replicas(model, devices.others) if devices.others else None
@@ -187,10 +187,10 @@ def _accelerate(
     return bfloat16_trouble(device) if bfloat16 else ""
 
 
-def _check_headers(counted: int, accumulate: int) -> None:
-    """Raise ConfigurationError if a header cannot hold the moments of all rollouts of a gradient."""
-    if (size := accumulate * bytes_in_header(counted)) > MOMENT_BYTES:
+def _check_headers(counted: int, rollouts: int) -> None:
+    """Raise ConfigurationError if a message's header cannot hold the moments of all its `rollouts`."""
+    if (size := rollouts * bytes_in_header(counted)) > MOMENT_BYTES:
         raise ConfigurationError(
-            f"network.normalize = true: the moments of {counted} numbers of exchange.accumulate = {accumulate} "
-            f"rollouts are {size} bytes of a message's header, which has room for {MOMENT_BYTES}; use false"
+            f"network.normalize = true: the moments of {counted} numbers are {size} bytes of a message's header (up to "
+            f"{rollouts} times, exchange.accumulate), which has room for {MOMENT_BYTES}; use false"
         )

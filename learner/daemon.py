@@ -167,7 +167,7 @@ class _Daemon:
         for name, error in damaged.items():
             self._core.run.stats.warn(f"checkpoint {name} is damaged and was passed over: {error}")
         settings = self._core.run.spec.settings
-        run.save_settings(settings)
+        run.begin(settings)
         self._writer = RunWriter(
             run.folder, settings.checkpoint, damaged, hyperparameters(settings), self._core.run.spec.layout
         )

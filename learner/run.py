@@ -8,7 +8,7 @@ import numpy as np
 from common.rl.moments import bytes_in_header
 from common.rl.named_tensors import NamedTensor
 from common.run.status import RunStatus
-from common.settings.exchanges import MAX_LIST_ITEMS, most_in_sum, why_no_relay
+from common.settings.exchanges import MAX_LIST_ITEMS, most_in_message, most_in_sum, why_no_relay
 from common.settings.sections import Network, Settings
 from learner.peers import Peers
 from learner.run_stats import RunStats
@@ -68,11 +68,11 @@ class RunSpec:
     @property
     def header_bytes(self) -> int:
         """Bytes of the longest header that an actor or a relay of this run sends: each step may end an episode."""
-        accumulate = self.settings.exchange.accumulate
-        rollouts = accumulate if why_no_relay(self.settings) else most_in_sum(self.settings)
+        own = most_in_message(self.settings)
+        rollouts = own if why_no_relay(self.settings) else most_in_sum(self.settings)
         steps = rollouts * self.settings.algorithm.rollout_length * self.settings.environment.num_envs
         episodes = min(steps, MAX_LIST_ITEMS) * EPISODE_BYTES
-        return HEADER_BYTES + episodes + accumulate * bytes_in_header(self.counted)
+        return HEADER_BYTES + episodes + own * bytes_in_header(self.counted)
 
     def actor_seed(self, ordinal: int) -> int:
         """Return the seed of the actor that joined this epoch as the `ordinal`-th; seeds differ from epoch to epoch."""

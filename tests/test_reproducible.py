@@ -107,6 +107,7 @@ def test_it_begins_when_all_actors_are_there_and_takes_no_more() -> None:
     core.handle(20.0, b"c", hello_of("c"), None)
     (refused,) = sent(core.handle(20.0, b"d", hello_of("d"), None), Refused)
     assert refused.code == "role" and "has had its 3 actors" in refused.reason
+    assert sent(core.handle(20.0, b"e", hello_of("e", "evaluator"), None), Welcome), "it changes no weights"
     assert sent(core.handle(20.0, b"c2", hello_of("c"), None), Welcome), "c has connected anew"
     core.handle(20.0, b"c2", gradient_of(1), b"gradient")
     assert len(store.steps) == 1

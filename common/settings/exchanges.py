@@ -87,6 +87,11 @@ def most_accumulated(settings: Settings) -> int:
     return 0 if staleness_policy(settings) == "synchronous" else settings.exchange.accumulate
 
 
+def most_in_message(settings: Settings) -> int:
+    """Return the most rollouts in one message of an actor."""
+    return max(1, most_accumulated(settings))
+
+
 def why_no_relay(settings: Settings) -> str:
     """Return why no relay can stand between learner and actors of a run; empty if one can. settings: resolved."""
     kind, credit = settings.exchange.kind, settings.exchange.credit

@@ -8,7 +8,7 @@ import msgspec
 
 from common.errors import ConfigurationError
 from common.settings.codec_names import COARSE
-from common.settings.exchanges import EXCHANGES, MAX_LIST_ITEMS, possible, staleness_policy
+from common.settings.exchanges import EXCHANGES, MAX_LIST_ITEMS, most_in_message, possible, staleness_policy
 from common.settings.sections import Environment, Exchange, Network, Scaling, Settings
 
 INT64 = 2**63
@@ -22,6 +22,7 @@ def check(settings: Settings, source: str = "settings") -> None:
 
 def _problems(settings: Settings) -> Iterator[str]:
     yield from _unusable_numbers("", msgspec.to_builtins(settings))
+    yield from _options(settings.environment)
     yield from _wrappers(settings.environment)
     yield from _masks(settings.environment)
     yield from _network(settings.network)
@@ -59,6 +60,11 @@ def _unusable_numbers(path: str, value: object) -> Iterator[str]:
             yield f"{path} = {value}: must be a finite number"
         case int() if not -INT64 <= value < INT64:
             yield f"{path}: must be a whole number of at most 64 bits"
+
+
+def _options(environment: Environment) -> Iterator[str]:
+    if "max_episode_steps" in environment.options:
+        yield "environment.options.max_episode_steps: this is a setting of its own, environment.max_episode_steps"
 
 
 def _wrappers(environment: Environment) -> Iterator[str]:
@@ -112,10 +118,8 @@ def _algorithm(settings: Settings) -> Iterator[str]:
         others = " or ".join(kind for kind, exchanges in EXCHANGES.items() if given in exchanges)
         yield f'exchange.kind = "actions" does not go with {named}, only with {others}'
     elif given not in ("auto", *allowed):
-        yield (
-            f'exchange.kind = "{given}" does not go with {named}, which needs "{allowed[0]}"; '
-            'to send gradients of this loss, use algorithm.kind = "a3c"'
-        )
+        cure = '; to send gradients of this loss, use algorithm.kind = "a3c"' if given == "gradients" else ""
+        yield f'exchange.kind = "{given}" does not go with {named}, which needs "{allowed[0]}"{cure}'
     if algorithm.kind == "vtrace" and algorithm.correction == "none":
         yield f'algorithm.correction = "none" leaves nothing of {named}; use "a2c" for that'
     if algorithm.kind == "ppo":
@@ -142,20 +146,20 @@ def _ppo(settings: Settings, named: str) -> Iterator[str]:
 
 
 def _episodes(settings: Settings) -> Iterator[str]:
-    num_envs, accumulate = settings.environment.num_envs, settings.exchange.accumulate
-    rollout_length = settings.algorithm.rollout_length
+    num_envs, rollout_length = settings.environment.num_envs, settings.algorithm.rollout_length
+    rollouts = most_in_message(settings)
     # An episode takes at least one step, and its environment's reset another.
-    most = num_envs * math.ceil(rollout_length / 2) * accumulate
+    most = num_envs * math.ceil(rollout_length / 2) * rollouts
     if settings.algorithm.whole_episodes and num_envs != 1:
         yield (
             f"algorithm.whole_episodes = true needs environment.num_envs = 1, not {num_envs}: "
             "a gradient is then one episode of one environment"
         )
-    elif most > MAX_LIST_ITEMS and not settings.algorithm.whole_episodes:
+    elif most > MAX_LIST_ITEMS and not settings.algorithm.whole_episodes and settings.exchange.kind != "actions":
+        accumulated = f", exchange.accumulate = {rollouts}" if rollouts > 1 else ""
         yield (
-            f"environment.num_envs = {num_envs}, algorithm.rollout_length = {rollout_length} and "
-            f"exchange.accumulate = {accumulate}: {most:,} episodes could end in one gradient, its message holds at "
-            f"most {MAX_LIST_ITEMS:,}; lower one of these"
+            f"environment.num_envs = {num_envs}, algorithm.rollout_length = {rollout_length}{accumulated}: {most:,} "
+            f"episodes could end in what one message tells, which holds at most {MAX_LIST_ITEMS:,}; lower one of these"
         )
 
 
@@ -183,12 +187,16 @@ def _trajectories(settings: Settings) -> Iterator[str]:
     why = 'exchange.kind = "trajectories"'
     if algorithm.whole_episodes:
         yield f"{why} sends rollouts of one length: it needs algorithm.whole_episodes = false"
-    if exchange.codec not in ("auto", "none"):
-        yield f'{why} packs nothing with loss: leave exchange.codec = "{exchange.codec}" out (or "none")'
-    if exchange.error_feedback is True:
-        yield f"{why} packs nothing with loss: leave exchange.error_feedback = true out"
+    yield from _no_loss(exchange, f"{why} packs nothing with loss")
     if staleness_policy(settings) == "compensate":
         yield f'{why}: staleness.policy = "compensate" corrects gradients of actors; use "scale" or "synchronous"'
+
+
+def _no_loss(exchange: Exchange, why: str) -> Iterator[str]:
+    if exchange.codec not in ("auto", "none"):
+        yield f'{why}: leave exchange.codec = "{exchange.codec}" out (or "none")'
+    if exchange.error_feedback is True:
+        yield f"{why}: leave exchange.error_feedback = true out"
 
 
 def _robust(settings: Settings) -> Iterator[str]:
@@ -200,7 +208,11 @@ def _robust(settings: Settings) -> Iterator[str]:
 
 def _actions(settings: Settings) -> Iterator[str]:
     num_envs, groups, policy = settings.environment.num_envs, settings.exchange.groups, staleness_policy(settings)
-    needs = 'exchange.kind = "actions" needs'
+    kind = 'exchange.kind = "actions"'
+    needs = f"{kind} needs"
+    yield from _no_loss(settings.exchange, f"{kind} sends no gradients")
+    if settings.exchange.weights != "auto":
+        yield f'{kind} sends no weights: leave exchange.weights = "{settings.exchange.weights}" out'
     if settings.algorithm.whole_episodes:
         why = "the learner trains on algorithm.rollout_length steps of a group"
         yield f"{needs} algorithm.whole_episodes = false: {why}"

@@ -24,9 +24,19 @@ _NUMBERS = ("seed", "frames", "time", "return", "best", "evaluation", "seeds", "
 @click.command()
 @click.argument("folders", metavar="[DIR]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--plot", "out", type=click.Path(path_type=Path, dir_okay=False), help="Draw them: .png, .svg or .pdf.")
-@click.option("--over", type=click.Choice(["frames", "seconds"]), default="frames", show_default=True, help="Drawn.")
 @click.option(
-    "--score", type=click.Choice(["training", "evaluation"]), default="training", show_default=True, help="Drawn."
+    "--over",
+    type=click.Choice(["frames", "seconds"]),
+    default="frames",
+    show_default=True,
+    help="The x axis of --plot.",
+)
+@click.option(
+    "--score",
+    type=click.Choice(["training", "evaluation"]),
+    default="training",
+    show_default=True,
+    help="The returns of --plot.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print one table with a row for each run instead.")
 @click.option("--csv-curves", is_flag=True, help="Print one table with a row for each row of their metrics instead.")

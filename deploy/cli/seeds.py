@@ -31,6 +31,8 @@ from learner.record.run_lock import require_empty
 END_SECONDS = 10.0
 """Time for a training to end by itself, which takes five seconds at most; then it is killed."""
 LOOK_SECONDS = 0.1
+_PREFIX = "seed-"
+"""Of the name of a training's folder; its seed follows."""
 _OURS = {"--seeds": True, "--run-dir": True, "--json": False, "--resume": False, "--dry-run": False}
 """Options that are not passed on as they are, and whether they have a value."""
 
@@ -71,7 +73,7 @@ def plan(
     folder = _begun(run_dir) if resume else request(config=config, run_dir=run_dir, seed=None, **given).run_dir
     every: list[One] = []
     for number in numbers:
-        own = folder / f"seed-{number}"
+        own = folder / f"{_PREFIX}{number}"
         goes_on = resume and RunFolder(own).holds_run()
         if not goes_on:
             with suppress(OSError):  # its learner says what is wrong with the disk
@@ -93,7 +95,12 @@ def _begun(run_dir: Path | None) -> Path:
     if run_dir is None:
         raise ConfigurationError("--resume needs --run-dir: the folder of the runs that are to go on")
     if run_dir == Path(LAST):
-        return find_run(run_dir).parent
+        newest = find_run(run_dir)
+        if not newest.name.startswith(_PREFIX):
+            raise ConfigurationError(
+                f"{newest}: the newest run is not one of --seeds; name the folder of those to go on"
+            )
+        return newest.parent
     if not run_dir.is_dir():
         raise ConfigurationError(f"{run_dir}: there is no such folder")
     if RunFolder(run_dir).holds_run():

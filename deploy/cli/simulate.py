@@ -121,7 +121,7 @@ def _run(cluster: Cluster, recorder: FolderRecorder) -> RunStatus:
     from deploy.cli.view.progress import open_view
 
     status: RunStatus | None = None
-    recorder.run.save_settings(cluster.settings)
+    recorder.run.begin(cluster.settings)
     try:
         with open_view() as view:
             due = time.monotonic()

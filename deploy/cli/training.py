@@ -51,7 +51,13 @@ class _Remembering(click.Command):
 @click.option("--no-curve", is_flag=True, help="Draw no learning curve at the end (see `a3cd curve`).")
 @click.option("--dry-run", is_flag=True, help="Check it and print what would be started, and start nothing.")
 @metrics_options
-@click.option("--track", "trackers", type=click.Choice(TRACKERS), multiple=True, help="Tell it, too: see `a3cd track`.")
+@click.option(
+    "--track",
+    "trackers",
+    type=click.Choice(TRACKERS),
+    multiple=True,
+    help="Also report the run there: see `a3cd track`.",
+)
 @json_option
 @lifeline_option
 def train(

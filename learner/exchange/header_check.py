@@ -4,7 +4,7 @@ import math
 
 from common.errors import CodecError
 from common.rl.episode import Episode
-from common.settings.exchanges import most_in_sum
+from common.settings.exchanges import most_in_message, most_in_sum
 from common.wire.messages import Contribution, Gradient
 from learner.meters import LARGEST_FIGURE
 from learner.peer import Peer
@@ -23,7 +23,7 @@ class HeaderCheck:
         self._model = spec.model
         self._message = message
         self._plural = plural
-        self._most = {"actor": settings.exchange.accumulate, "relay": most_in_sum(settings)}
+        self._most = {"actor": most_in_message(settings), "relay": most_in_sum(settings)}
         """Most rollouts in one contribution, by the sender's role."""
         self._rollout_steps = settings.algorithm.rollout_length * settings.environment.num_envs
         self._whole_episodes = settings.algorithm.whole_episodes

@@ -70,6 +70,6 @@ def _trajectories(run: Run, trainer: BatchTrainer, packing: TrajectoryFormat) ->
     if exchange.max_bytes > LARGEST_TRAJECTORY:
         raise ConfigurationError(
             f"a trajectory could be {exchange.max_bytes >> 20:,} MiB long, at most {LARGEST_TRAJECTORY >> 20:,} are "
-            "taken: lower environment.num_envs, algorithm.rollout_length or exchange.accumulate"
+            "taken: lower environment.num_envs, algorithm.rollout_length or (if actors add up) exchange.accumulate"
         )
     return exchange

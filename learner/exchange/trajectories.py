@@ -1,5 +1,6 @@
 """Actors send rollouts, and the learner computes the gradients (exchange.kind = "trajectories")."""
 
+from common.settings.exchanges import most_in_message
 from common.wire.bodies.trajectory import TrajectoryFormat
 from common.wire.codecs.negotiate import choose
 from common.wire.frames import Buffer
@@ -16,7 +17,7 @@ class TrajectoryExchange(ContributionExchange):
     plural = "trajectories"
 
     def __init__(self, run: Run, trainer: BatchTrainer, packing: TrajectoryFormat) -> None:
-        super().__init__(run, packing.max_bytes(run.spec.settings.exchange.accumulate), trainer)
+        super().__init__(run, packing.max_bytes(most_in_message(run.spec.settings)), trainer)
         self._trainer = trainer
         self._packing = packing
 

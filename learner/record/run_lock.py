@@ -43,20 +43,17 @@ class LockedRun:
     settings: Settings
     lock: IO[str]
 
-    def save_settings(self, settings: Settings) -> None:
-        """Write the resolved settings; raises UnavailableError."""
+    def begin(self, settings: Settings) -> None:
+        """Begin the epoch with these settings, which are those of the run, resolved; raises UnavailableError."""
         try:
-            self._write_settings(settings)
+            self.write(settings)
         except OSError as error:
-            raise UnavailableError(f"{self.folder.settings_file}: cannot be written: {error.strerror}") from error
+            raise UnavailableError(f"{self.folder.path}: cannot be written: {error.strerror}") from error
 
-    def begin(self) -> None:
+    def write(self, settings: Settings) -> None:
         """Write the settings, then the record: a folder is a run once it has the record. Raises OSError."""
-        self._write_settings(self.settings)
-        replace_file(self.folder.run_file, msgspec.json.format(msgspec.json.encode(self.record), indent=2) + b"\n")
-
-    def _write_settings(self, settings: Settings) -> None:
         replace_file(self.folder.settings_file, dump(settings).encode())
+        replace_file(self.folder.run_file, msgspec.json.format(msgspec.json.encode(self.record), indent=2) + b"\n")
 
     def discard(self) -> None:
         """Remove, as far as possible, the files of a run that `create` made but that could not begin."""
@@ -86,13 +83,14 @@ def create(path: Path, settings: Settings) -> LockedRun:
         own = versions().get("a3cd", "not installed")
         record = RunRecord(run=secrets.token_hex(8), created=created, epoch=1, a3cd=own, **_made_of())
         run = LockedRun(folder, record, settings, lock)
-        run.begin()
+        run.write(settings)
         return run
 
 
 def resume(path: Path, settings: Settings | None) -> LockedRun:
     """Resume the run in a folder, in a new epoch, with its own settings or with others that fit it.
 
+    Nothing is changed there before `LockedRun.begin`, since the learner may not be able to begin with these settings.
     Where `settings` say `auto` or 0 for the environment, the network or the exchange, the resolved values are used.
     Raises ConfigurationError if there is no run, or if the settings are of another environment, network, algorithm or
     optimizer, or do not fit its exchange; UnavailableError if another learner is using it, or the disk does not give or
@@ -108,9 +106,7 @@ def resume(path: Path, settings: Settings | None) -> LockedRun:
             )
         record = folder.record()
         record = msgspec.structs.replace(record, epoch=record.epoch + 1, **_made_of())
-        run = LockedRun(folder, record, own, lock)
-        run.begin()
-        return run
+        return LockedRun(folder, record, own, lock)
 
 
 def _made_of() -> dict[str, Any]:

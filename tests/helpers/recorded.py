@@ -61,7 +61,7 @@ class RecordedRun:
         newest = self.folder.newest()
         self.core = build(self._locked, None if newest is None else newest.read(), 5556, self._now)
         spec = self.core.run.spec
-        self._locked.save_settings(spec.settings)
+        self._locked.begin(spec.settings)
         keep, record = spec.settings.checkpoint, spec.settings.record
         self._checkpoints = CheckpointWriter(self.folder, keep=keep.keep, best=keep.best, layout=spec.layout)
         self.log = GradientLog(self.folder.gradients, keep_mib=record.keep_mib, segment_bytes=self._segment_bytes)

@@ -25,7 +25,9 @@ def start(tmp_path: Path) -> Iterator[StartCore]:
         settings = settings_of(*SMALL, *assignments)
         path = tmp_path / "run"
         owned.append(resume(path, settings) if owned else create(path, settings))
-        return build(owned[-1], checkpoint, 5556, now=10.0)
+        core = build(owned[-1], checkpoint, 5556, now=10.0)
+        owned[-1].begin(core.run.spec.settings)
+        return core
 
     yield one
     for run in owned:

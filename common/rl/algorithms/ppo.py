@@ -1,10 +1,10 @@
 """Proximal policy optimisation: several steps on the same rollout, each of which may change the policy only a little.
 
 Schulman et al. 2017, https://arxiv.org/abs/1707.06347, equations 7 and 9. Either the learner goes over the rollout in
-epochs and minibatches of steps, with advantages estimated once, before the first minibatch
-(learner/parameters/batch_trainer.py). Or each actor computes one gradient per epoch, with advantages estimated anew
-(actor/players/gradients.py): the distributed form of Heess et al. 2017, https://arxiv.org/abs/1707.02286, with the
-clipped ratio.
+epochs and minibatches of steps, with advantages estimated once, before the first minibatch; with an LSTM, minibatches
+are whole environments, and advantages are estimated anew in each (learner/parameters/batch_trainer.py). Or each actor
+computes one gradient per epoch, also with advantages estimated anew (actor/players/gradients.py): the distributed form
+of Heess et al. 2017, https://arxiv.org/abs/1707.02286, with the clipped ratio.
 """
 
 from common.rl import arrays

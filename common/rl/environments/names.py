@@ -74,11 +74,15 @@ def longest_episode(section: Environment) -> int:
     Raises EnvironmentMissingError as `find_spec`.
     """
     spec = find_spec(section.id)
+    if section.wrappers and section.frame_skip == 1:
+        return 0  # the limit counts steps beneath the wrappers, and the agent may take several for one of those
     if section.max_episode_steps:
         return section.max_episode_steps
     if is_atari(section.id):
         return -(-int(spec.kwargs["max_num_frames_per_episode"]) // section.frame_skip) + 1
-    return spec.max_episode_steps or 0
+    if section.wrappers or spec.additional_wrappers:
+        return 0
+    return -(-(spec.max_episode_steps or 0) // section.frame_skip)
 
 
 def find_spec(identifier: str) -> EnvSpec:

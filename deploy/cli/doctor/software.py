@@ -79,7 +79,9 @@ def gpu() -> Finding:
         warnings.simplefilter("always")
         usable = torch.cuda.is_available()
     if usable:
-        return Finding("gpu", "ok", f"{torch.cuda.get_device_name(0)}: a learner uses it (optimizer.device = auto)")
+        return Finding(
+            "gpu", "ok", f"{torch.cuda.get_device_name(0)}: a learner uses it, but not for gradients of dense networks"
+        )
     if not (NVIDIA_DRIVER.exists() or shutil.which("nvidia-smi")):
         return Finding("gpu", "ok", "none: the learner runs on the CPU")
     if torch.version.cuda is None:

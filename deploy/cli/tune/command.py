@@ -57,10 +57,10 @@ def tune(env: str, *, file: Path | None, show: bool, as_json: bool, trials: int,
     """Search for the settings with which ENV is learnt best: each trial is a training as by `a3cd train`.
 
     The score of a training is the mean of its learning curve, from its beginning to its end: of the returns by which
-    `a3cd evaluator` judges it, on episodes that no actor plays, if trainings last two minutes or more; of the training
-    returns if they are shorter, since there are no evaluations in them. It is the same for all trials of a study. The
-    score of a trial is the mean of the worse half of its trainings; their seeds are 1000 and up: report what is found
-    on others.
+    `a3cd evaluator` judges it, on episodes that no actor plays, with `--seconds 120` or more and no `--frames`; else of
+    the training returns, since a shorter training has hardly any evaluations. It is the same for all trials of a
+    study. The score of a trial is the mean of the worse half of its trainings; their seeds are 1000 and up: report
+    what is found on others.
 
     The same command goes on where it was interrupted. The best settings are written to best.toml in the folder of the
     trials, for `a3cd train ENV --config FILE`.

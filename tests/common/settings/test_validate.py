@@ -120,6 +120,14 @@ def settings(**sections: dict[str, Any]) -> Settings:
             'exchange.kind = "actions" needs staleness.policy = "scale", not "synchronous"',
         ),
         (
+            {"exchange": {"kind": "actions", "codec": "int8"}},
+            'exchange.kind = "actions" sends no gradients: leave exchange.codec = "int8" out',
+        ),
+        (
+            {"exchange": {"kind": "actions", "weights": "delta"}},
+            'exchange.kind = "actions" sends no weights: leave exchange.weights = "delta" out',
+        ),
+        (
             {"exchange": {"robust": "agreement", "kind": "trajectories"}},
             'exchange.robust = "agreement" judges gradients of actors: it needs exchange.kind = "gradients"',
         ),
@@ -157,8 +165,16 @@ def settings(**sections: dict[str, Any]) -> Settings:
         ({"environment": {"options": {"gravity": float("-inf")}}}, "environment.options.gravity = -inf: must be"),
         (
             {"environment": {"num_envs": 1024}, "algorithm": {"rollout_length": 33}},
-            "environment.num_envs = 1024, algorithm.rollout_length = 33 and exchange.accumulate = 4: 69,632 episodes "
-            "could end in one gradient, its message holds at most 65,536; lower one of these",
+            "environment.num_envs = 1024, algorithm.rollout_length = 33, exchange.accumulate = 4: 69,632 episodes "
+            "could end in what one message tells, which holds at most 65,536; lower one of these",
+        ),
+        (
+            {"algorithm": {"kind": "ppo", "rollout_length": 2048}, "environment": {"num_envs": 65}},
+            "environment.num_envs = 65, algorithm.rollout_length = 2048: 66,560 episodes could",
+        ),
+        (
+            {"environment": {"options": {"max_episode_steps": 1000}}},
+            "environment.options.max_episode_steps: this is a setting of its own, environment.max_episode_steps",
         ),
         (
             {"network": {"kind": "my.networks:Small", "shared": False}},
@@ -188,7 +204,8 @@ def settings(**sections: dict[str, Any]) -> Settings:
         ),
         (
             {"algorithm": {"kind": "a2c"}, "exchange": {"kind": "gradients"}},
-            'exchange.kind = "gradients" does not go with algorithm.kind = "a2c", which needs "trajectories"',
+            'exchange.kind = "gradients" does not go with algorithm.kind = "a2c", which needs "trajectories"; to send '
+            'gradients of this loss, use algorithm.kind = "a3c"',
         ),
         (
             {"algorithm": {"kind": "vtrace", "correction": "none"}},
@@ -259,6 +276,11 @@ def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
         check(settings(**sections), "run.toml")
 
 
+def test_an_algorithm_that_needs_gradients_is_not_told_how_to_send_them() -> None:
+    with pytest.raises(ConfigurationError, match=r'"n-step-q", which needs "gradients"$'):
+        check(settings(algorithm={"kind": "n-step-q"}, exchange={"kind": "trajectories"}))
+
+
 @pytest.mark.parametrize(
     "sections",
     [
@@ -291,6 +313,8 @@ def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
         {"exchange": {"codec": "ternary", "error_feedback": True, "credit": 2}},
         {"exchange": {"codec": "int8", "error_feedback": False, "credit": 0}},
         {"environment": {"num_envs": 1024}, "algorithm": {"rollout_length": 32}},
+        {"environment": {"num_envs": 64}, "algorithm": {"kind": "ppo", "rollout_length": 2048}},
+        {"environment": {"num_envs": 1024}, "algorithm": {"rollout_length": 512}, "exchange": {"kind": "actions"}},
     ],
 )
 def test_accepted(sections: dict[str, dict[str, Any]]) -> None:

@@ -70,7 +70,7 @@ def test_with_trajectories_the_learner_learns_and_only_the_entropy_stage_is_nego
 def test_trajectories_too_long_for_a_message_are_refused(start: StartCore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner.exchange.make, "LARGEST_TRAJECTORY", 2**20)
     with pytest.raises(ConfigurationError, match="a trajectory could be 3 MiB long, at most 1 are taken: lower"):
-        start("algorithm.kind=a2c", "environment.num_envs=512", "algorithm.rollout_length=64")
+        start("algorithm.kind=vtrace", "environment.num_envs=512", "algorithm.rollout_length=64")
 
 
 def test_a_learner_that_acts_holds_the_network_and_takes_bodies_of_observations(start: StartCore) -> None:

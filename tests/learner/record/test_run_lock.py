@@ -18,7 +18,7 @@ from common.run.folder import RunFolder
 from common.settings.sections import Environment, Network, Optimizer, Settings
 from common.settings.toml import override
 from learner.record import run_lock as folder
-from learner.record.run_lock import create, resume
+from learner.record.run_lock import LockedRun, create, resume
 from tests.helpers.disks import lacking, read_only, small_disk
 from tests.helpers.dying import Killed, die_at_call
 
@@ -29,6 +29,16 @@ def new_run(path: Path, settings: Settings = SETTINGS) -> str:
     run = create(path, settings)
     run.close()
     return run.record.run
+
+
+def resumed(path: Path, settings: Settings | None) -> LockedRun:
+    run = resume(path, settings)
+    try:
+        run.begin(run.settings)
+    except UnavailableError:
+        run.close()
+        raise
+    return run
 
 
 def test_create(tmp_path: Path) -> None:
@@ -130,7 +140,7 @@ def test_only_what_the_operator_wrote_is_his_mistake(
             with pytest.raises(new, match=re.escape(os.strerror(number))):
                 create(tmp_path / "new", SETTINGS)
             with pytest.raises(old, match=re.escape(os.strerror(number))):
-                resume(tmp_path / "old", None)
+                resumed(tmp_path / "old", None)
     new_run(tmp_path / "new")
     resume(tmp_path / "old", None).close()
 
@@ -145,7 +155,7 @@ def test_a_full_disk_and_one_that_is_read_only(tmp_path: Path) -> None:
         new_run(disk.path / "run")
         disk.fill()
         with pytest.raises(UnavailableError, match="No space left on device"):
-            resume(disk.path / "run", None)
+            resumed(disk.path / "run", None)
         with read_only(disk.path):
             for fail in (lambda: create(disk.path / "other", SETTINGS), lambda: resume(disk.path / "run", None)):
                 with pytest.raises(UnavailableError, match="Read-only file system"):
@@ -227,7 +237,7 @@ def test_a_learner_that_died_holds_no_lock(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=root).returncode == 9
     run = resume(tmp_path, None)
-    assert run.record.epoch == 3
+    assert run.record.epoch == 2
     run.close()
 
 
@@ -241,10 +251,17 @@ def test_without_locks_two_learners_are_not_noticed(tmp_path: Path, monkeypatch:
 def test_resume_is_a_new_epoch_of_the_same_run(tmp_path: Path) -> None:
     number = new_run(tmp_path)
     for epoch in (2, 3):
-        run = resume(tmp_path, None)
+        run = resumed(tmp_path, None)
         assert (run.record.run, run.record.epoch, run.settings) == (number, epoch, SETTINGS)
         assert run.folder.record() == run.record
         run.close()
+
+
+def test_a_run_that_does_not_begin_is_as_it_was(tmp_path: Path) -> None:
+    new_run(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    resume(tmp_path, override(SETTINGS, ["optimizer.device=cuda:7"])).close()
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_resume_where_there_is_no_run(tmp_path: Path) -> None:
@@ -313,7 +330,7 @@ def test_resume_names_every_key_that_differs(tmp_path: Path) -> None:
 def test_resume_with_other_settings_keeps_them(tmp_path: Path, assignment: str) -> None:
     new_run(tmp_path)
     other = override(SETTINGS, [assignment])
-    run = resume(tmp_path, other)
+    run = resumed(tmp_path, other)
     assert run.settings == other == run.folder.settings()
     run.close()
 
@@ -343,7 +360,7 @@ def test_resume_keeps_the_exchange_that_auto_was_resolved_to(
     tmp_path: Path, own: str, given: str, expected: str
 ) -> None:
     new_run(tmp_path, override(SETTINGS, [f"exchange.kind={own}"]))
-    run = resume(tmp_path, override(SETTINGS, [f"exchange.kind={given}"]))
+    run = resumed(tmp_path, override(SETTINGS, [f"exchange.kind={given}"]))
     assert run.settings.exchange.kind == run.folder.settings().exchange.kind == expected
     run.close()
 
@@ -372,6 +389,6 @@ def _refuse(_: Path) -> None:
 
 def test_resolved_settings_are_written(tmp_path: Path) -> None:
     run = create(tmp_path, Settings())
-    run.save_settings(SETTINGS)
+    run.begin(SETTINGS)
     assert run.folder.settings() == SETTINGS
     run.close()

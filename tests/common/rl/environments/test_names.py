@@ -172,6 +172,10 @@ def test_a_module_that_fails_is_named_with_its_error(tmp_path: Path, monkeypatch
     [
         ({"id": "CartPole-v1"}, 500),
         ({"id": "CartPole-v1", "max_episode_steps": 70}, 70),
+        ({"id": "CartPole-v1", "frame_skip": 3}, 167),
+        ({"id": "CartPole-v1", "frame_skip": 3, "max_episode_steps": 70}, 70),
+        ({"id": "CartPole-v1", "wrappers": ["gymnasium.wrappers:RescaleObservation"], "max_episode_steps": 70}, 0),
+        ({"id": "CartPole-v1", "wrappers": ["gymnasium.wrappers:RescaleObservation"], "frame_skip": 3}, 0),
         ({"id": "ALE/Pong-v5"}, 27_001),
         ({"id": "FlappyBird-v0"}, 0),
     ],
