@@ -27,6 +27,11 @@ class Checkpoints:
     def is_due(self, now: float) -> bool:
         return now >= self._run.saves.deadline or self._improved(now)
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether an operator waits for a checkpoint that is not begun yet, and not for the end."""
+        return self._orders.checkpoint_ordered
+
     def begin(self, now: float) -> SaveCheckpoint:
         spec, stats = self._run.spec, self._run.stats
         self._run.saves.begin(now)

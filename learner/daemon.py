@@ -386,11 +386,10 @@ class _Daemon:
         in_time = self._writer.wait(LAST_SAVE_SECONDS, lambda: self._notifier.watchdog(time.monotonic()))
         self._heed_writer(time.monotonic())
         run, status = self._core.run, self._core.run.status(time.monotonic())
-        self._writer.conclude(
-            msgspec.structs.replace(finish.status, checkpoint=status.checkpoint, warnings=status.warnings),
-            curve=self._draws_curve,
-        )
-        in_time = in_time and self._writer.wait(CLOSE_SECONDS)
+        summary = msgspec.structs.replace(finish.status, checkpoint=status.checkpoint, warnings=status.warnings)
+        self._writer.conclude(summary, curve=self._draws_curve)
+        if in_time and not self._writer.wait(CLOSE_SECONDS):
+            _log.warning("summary.json or curve.png is not done after %g s", CLOSE_SECONDS)
         safe = run.saves.safe
         if finish.ending == "failed":
             _log.info(safe)

@@ -49,8 +49,6 @@ class _Given:
     """Episodes of all reports on these weights."""
     reports: int = 1
     """Number of reports that are still to come."""
-    once_more: bool = False
-    """Whether the evaluator is to be told to play these weights again."""
 
 
 class Evaluations:
@@ -87,10 +85,10 @@ class Evaluations:
         """Take the pull of an evaluator that has nothing to do; it may have to wait for its answer.
 
         On a slow link it asks again while the weights are under way. Others would then be expected to be evaluated.
+        One that has the weights and still owes a report is to play them: once more, or because the report was lost.
         """
         given = self._given.get(peer.incarnation)
-        if given is not None and given.once_more and not pull.whole and pull.version == given.version:
-            given.once_more = False
+        if given is not None and given.reports and not pull.whole and pull.version == given.version:
             return [Send(routing_id, Weights(version=given.version, epoch=self._run.spec.epoch))]
         if not self._publisher.under_way(now, routing_id, pull):
             if given is not None and given.reports and (pull.whole or pull.version != given.version):
@@ -190,7 +188,7 @@ class Evaluations:
         if given.lost or (best is not None and evaluated.mean <= best.mean):
             return [Log("info", text)]
         if len(given.episodes) <= self._section.episodes:
-            given.reports, given.once_more = 1, True
+            given.reports = 1
             return [Log("info", f"{text}, the best so far if another one confirms it")]
         counters.best_evaluation = evaluated
         lines: list[Effect] = [Log("info", f"{text}, the best so far")]

@@ -57,7 +57,11 @@ class LastEvaluation:
     def tick(self, now: float) -> list[Effect]:
         """Give the last weights to the first evaluator that has nothing else to do, once they are on the disk."""
         saves = self._run.saves
-        if saves.writing or not self._evaluations.is_due(now):
+        if saves.writing:
+            return []
+        if self._checkpoints.is_ordered:
+            return [self._checkpoints.begin(now)]
+        if not self._evaluations.is_due(now):
             return []
         saved = saves.version == self._run.stats.counters.version
         return self._evaluations.give(now, saved=saved and self._run.spec.settings.checkpoint.best)

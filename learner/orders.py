@@ -53,6 +53,11 @@ class Orders:
             case Scale():
                 return self._scale(now, routing_id, order, name, who)
 
+    @property
+    def checkpoint_ordered(self) -> bool:
+        """Whether an operator waits for a checkpoint that is not begun yet, and not for the end."""
+        return bool(self._waiting) and self.ending is None
+
     def saving(self) -> None:
         """Note that a checkpoint of the present state is begun."""
         self._under_way.append(list(self._waiting))

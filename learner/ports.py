@@ -3,6 +3,7 @@
 `learner.authentication` checks keys, `learner.guard` single connections.
 """
 
+import math
 import socket
 import time
 from collections.abc import Collection, Iterable, Iterator
@@ -141,7 +142,7 @@ class Ports:
             connection = self._connections.get(routing_id) or self._new(routing_id, frames)
             buffers: list[Buffer] = [frame.buffer for frame in frames]
             connection.delivered += self._bytes(buffers)
-            if not connection.closing:
+            if not connection.closing and (connection.gone == math.inf or self._is_of(connection, frames[-1])):
                 yield routing_id, buffers, connection.key_name, connection.address
             if time.monotonic() >= until:  # checked for messages that are not yielded, too: there may be many
                 return
@@ -163,6 +164,18 @@ class Ports:
             connection.key_name = str(frames[-1].get("User-Id"))
         self._connections[routing_id] = connection
         return connection
+
+    def _is_of(self, connection: Connection, frame: zmq.Frame) -> bool:
+        """Whether a message under the routing id of a connection that is gone may have come on it.
+
+        libzmq lets a peer choose an id that nobody has any more: it must not be heard as the peer that had it.
+        """
+        try:
+            if self.authenticator is None:
+                return _address(frame) == connection.address
+            return str(frame.get("User-Id")) == connection.key_name
+        except zmq.ZMQError:
+            return False
 
     def _bytes(self, frames: list[Buffer]) -> int:
         """Return the bytes of a message as the kernel counted them: ZMTP's header of a frame has two bytes, or nine."""

@@ -1,6 +1,7 @@
 """When checkpoints are saved, whether the last one was written, and what `status` says about it."""
 
 import math
+from collections import deque
 
 from common.host.backoff import Backoff
 from common.run.status import CheckpointStatus
@@ -13,7 +14,10 @@ BEST_SECONDS = 5.0
 
 
 class SaveSchedule:
-    """Pure state: it is told when a checkpoint is begun, and how that ended. One is written at a time."""
+    """Pure state: it is told when a checkpoint is begun, and how that ended.
+
+    One is written at a time, except at an end: the last one may be begun while another is still being written.
+    """
 
     def __init__(self, every_seconds: float, now: float, version: int | None) -> None:
         """`every_seconds`: 0 saves only at the end. `version`: that of the checkpoint from which the run is resumed."""
@@ -23,16 +27,17 @@ class SaveSchedule:
         self._version = version
         self._error = ""
         self._retries = Backoff(RETRY_SECONDS, self._every)
-        self._writing = False
+        self._under_way: deque[float] = deque()
+        """When each checkpoint that is being written was begun, the oldest first."""
 
     @property
     def deadline(self) -> float:
         """When the next checkpoint is due; infinite while one is being written."""
-        return math.inf if self._writing else self._due
+        return math.inf if self.writing else self._due
 
     def may_be_early(self, now: float) -> bool:
         """Whether a checkpoint may be saved before it is due, because of a new best."""
-        return not self._writing and self._every < math.inf and now - self._begun >= BEST_SECONDS
+        return not self.writing and self._every < math.inf and now - self._begun >= BEST_SECONDS
 
     @property
     def error(self) -> str:
@@ -41,7 +46,7 @@ class SaveSchedule:
 
     @property
     def writing(self) -> bool:
-        return self._writing
+        return bool(self._under_way)
 
     @property
     def version(self) -> int | None:
@@ -51,25 +56,23 @@ class SaveSchedule:
     def begin(self, now: float) -> None:
         self._begun = now
         self._due = now + self._every
-        self._writing = True
+        self._under_way.append(now)
 
     def hurry(self, now: float) -> None:
         """Make the next checkpoint due at once, or as soon as the one being written is finished."""
         self._due = min(self._due, now)
 
     def saved(self, version: int) -> bool:
-        """Note that the checkpoint that was begun is on the disk; return whether the previous one had failed."""
+        """Note that the oldest one under way is on the disk; return whether the one before it had failed."""
         mended = bool(self._error)
-        self._version, self._kept, self._error = version, self._begun, ""
+        self._version, self._kept, self._error = version, self._under_way.popleft(), ""
         self._retries.reset()
-        self._writing = False
         return mended
 
     def failed(self, now: float, error: str) -> None:
-        """Note that the checkpoint that was begun could not be written: the next is due soon, but later each time."""
+        """Note that the oldest one under way could not be written: the next is due soon, but later each time."""
         self._error = error
-        self._due = min(self._begun + self._every, now + self._retries.next())
-        self._writing = False
+        self._due = min(self._under_way.popleft() + self._every, now + self._retries.next())
 
     @property
     def safe(self) -> str:

@@ -12,7 +12,7 @@ from common.wire.frames import Buffer
 from common.wire.messages import Act, Contribution, Hello, Observe
 from learner.effects import Effect, Log, Send, refuse
 from learner.exchange.base import NOBODY, Exchange
-from learner.exchange.header_check import check_episode
+from learner.exchange.header_check import check_episode, check_frames, most_frames_per_step
 from learner.exchange.inference_queue import Group, InferenceQueue
 from learner.exchange.policy_server import PolicyServer
 from learner.exclusion import exclude
@@ -32,6 +32,7 @@ class ActionExchange(Exchange):
         exchange = self._settings.exchange
         self._trainer = trainer
         self._server = server
+        self._frames_per_step = most_frames_per_step(self._settings.environment)
         self._sizes = group_sizes(self._settings.environment.num_envs, exchange.groups)
         self._queue = InferenceQueue(self._sizes, exchange.batch, exchange.batch_wait_ms / 1e3)
         self._completed: list[Peer] = []
@@ -168,6 +169,7 @@ class ActionExchange(Exchange):
             raise CodecError(f"{message.steps} steps, the group takes at most {most}")
         if len(message.episodes) > message.steps:
             raise CodecError(f"{message.steps} steps that end {len(message.episodes)} episodes")
+        check_frames(message.emulator_frames, message.steps, self._frames_per_step)
         for episode in message.episodes:
             check_episode(episode, self._run.spec.longest_episode)
 

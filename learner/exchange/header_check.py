@@ -5,6 +5,7 @@ import math
 from common.errors import CodecError
 from common.rl.episode import Episode
 from common.settings.exchanges import most_in_message, most_in_sum
+from common.settings.sections import Environment
 from common.wire.messages import Contribution, Gradient
 from learner.meters import LARGEST_FIGURE
 from learner.peer import Peer
@@ -27,7 +28,7 @@ class HeaderCheck:
         """Most rollouts in one contribution, by the sender's role."""
         self._rollout_steps = settings.algorithm.rollout_length * settings.environment.num_envs
         self._whole_episodes = settings.algorithm.whole_episodes
-        self._skipped = settings.environment.frame_skip or MOST_SKIPPED
+        self._frames_per_step = most_frames_per_step(settings.environment)
         self._longest = spec.longest_episode
 
     def check(self, peer: Peer, header: Contribution, version: int) -> None:
@@ -67,12 +68,20 @@ class HeaderCheck:
             most = header.count * self._longest if self._longest else header.steps
         if header.steps > most:
             raise CodecError(f"of {header.steps} steps, {header.count} rollouts have at most {most}")
-        if header.emulator_frames > header.steps * self._skipped:
-            raise CodecError(
-                f"of {header.emulator_frames} frames, {header.steps} steps have at most {self._skipped} each"
-            )
+        check_frames(header.emulator_frames, header.steps, self._frames_per_step)
         if len(header.episodes) > header.steps:
             raise CodecError(f"of {header.steps} steps that end {len(header.episodes)} episodes")
+
+
+def most_frames_per_step(environment: Environment) -> int:
+    """Return the most emulator frames of one agent step."""
+    return environment.frame_skip or MOST_SKIPPED
+
+
+def check_frames(emulator_frames: int, steps: int, most: int) -> None:
+    """Raise CodecError for more than `most` emulator frames in a step."""
+    if emulator_frames > steps * most:
+        raise CodecError(f"of {emulator_frames} frames, {steps} steps have at most {most} each")
 
 
 def check_episode(episode: Episode, longest: int) -> None:

@@ -93,8 +93,8 @@ class CheckpointWriter:
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)
             raise
+        self._written.append(_Written(target, score, None, ours=True))  # before what may fail, or nothing removes it
         sync_folder(self._folder.checkpoints)
-        self._written.append(_Written(target, score, None, ours=True))
         self._remove_old(save.under_evaluation)
         return target
 

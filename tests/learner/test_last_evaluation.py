@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from common.run.status import summary
-from common.wire.messages import AnyMessage, Goodbye, Halt, Heartbeat, Inspect, Status, Stop, Weights
-from learner.effects import Effect, Finish, RateCheckpoint, ShowStatus, WriteMetrics
+from common.wire.messages import AnyMessage, Goodbye, Halt, Heartbeat, Inspect, Save, Saved, Status, Stop, Weights
+from learner.effects import Effect, Finish, RateCheckpoint, SaveCheckpoint, ShowStatus, WriteMetrics
 from learner.last_evaluation import LONGEST_SECONDS
 from tests.helpers.evaluated import Run
 from tests.helpers.run import gradient_of, hello_of, logged, sent
@@ -38,6 +38,10 @@ def learnt(*assignments: str, before: Any = None, disk: str = "") -> tuple[Run, 
 
 def says(run: Run, name: str, message: AnyMessage) -> list[Effect]:
     return run.core.handle(run.now, name.encode(), message, None)
+
+
+def saves_of(effects: list[Effect]) -> list[SaveCheckpoint]:
+    return [effect for effect in effects if isinstance(effect, SaveCheckpoint)]
 
 
 def finish_of(effects: list[Effect]) -> Finish | None:
@@ -157,6 +161,32 @@ def test_nobody_is_waited_for_in_vain() -> None:
         assert finish_of(run.tick(1.0)) is None
         assert run.now < run.core.deadline <= run.now + 1.0, "nothing turns idly"
     assert finish_of(run.tick(1.0)) is not None, "it takes too long"
+
+
+def test_an_operator_who_orders_a_checkpoint_meanwhile_gets_it() -> None:
+    run, _ = learnt()
+    run.given()
+    says(run, "w", Save())
+    (save,) = saves_of(run.core.tick(run.now))
+    assert saves_of(run.core.tick(run.now)) == []
+    (answer,) = sent(run.core.saved(run.now, save.version, "", "runs/x"), Saved, b"w")
+    assert (answer.version, answer.path) == (3, "runs/x")
+
+
+def test_the_last_weights_are_given_once_they_are_on_the_disk_whatever_is_written_before() -> None:
+    run = Run(f"limits.frames={2 * FRAMES}")
+    run.core.handle(run.now, b"w", hello_of("w", "operator"), None, address="127.0.0.1")
+    run.learn()
+    says(run, "w", Save())
+    (earlier,) = saves_of(run.core.tick(run.now))
+    run.learn()
+    (last,) = saves_of(run.core.tick(run.now))
+    assert (earlier.version, last.version) == (1, 2)
+    run.pull()
+    run.core.saved(run.now, 1, "")
+    assert sent(run.core.tick(run.now), Weights, b"e") == []
+    run.core.saved(run.now, 2, "")
+    assert [weights.version for weights in sent(run.core.tick(run.now), Weights, b"e")] == [2]
 
 
 def test_an_operator_or_a_signal_ends_it_and_the_run_is_finished_all_the_same() -> None:

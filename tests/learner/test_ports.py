@@ -197,6 +197,27 @@ def test_a_peer_is_disconnected_and_comes_back(house: House) -> None:
     assert house.say(other)[0] == second
 
 
+def test_an_id_that_nobody_has_any_more_is_not_taken_by_another_key(
+    guarded: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = guarded.dealer(LABS[0])
+    routing_id, _ = guarded.say(first)
+    connection = guarded.ports._connections[routing_id]
+    first.close()
+    guarded.until(lambda: connection.gone < math.inf)
+    with monkeypatch.context() as patch:
+        patch.setitem(sockets._CONNECTING, zmq.ROUTING_ID, routing_id)
+        other = guarded.dealer(LABS[1])
+    guarded.until(lambda: other.poll(0, zmq.POLLOUT))
+    before, heard = connection.delivered, []
+    other.send(b"as the first", zmq.NOBLOCK)
+    end = time.monotonic() + 20.0
+    while connection.delivered == before:
+        assert time.monotonic() < end, "it was not read"
+        heard += guarded.serve()
+    assert heard == []
+
+
 def test_messages_of_an_ended_connection_hold_nobody_up(house: House) -> None:
     peer = house.dealer()
     routing_id, _ = house.say(peer)

@@ -20,6 +20,16 @@ def test_each_is_due_so_long_after_the_last_was_begun_and_one_is_written_at_a_ti
     assert saves.status(300.0) == CheckpointStatus(version=8, age=79.0)
 
 
+def test_the_last_one_may_be_begun_while_another_is_being_written() -> None:
+    saves = SaveSchedule(60.0, 100.0, None)
+    saves.begin(160.0)
+    saves.begin(163.0)
+    saves.saved(7)
+    assert (saves.writing, saves.version, saves.status(170.0).age) == (True, 7, 10.0)
+    saves.saved(8)
+    assert (saves.writing, saves.version, saves.status(170.0).age) == (False, 8, 7.0)
+
+
 def test_a_failed_one_is_tried_again_soon_then_more_slowly_and_never_later_than_usual() -> None:
     saves = SaveSchedule(60.0, 0.0, None)
     now, pauses = 60.0, []

@@ -279,6 +279,7 @@ def test_another_run_or_epoch_is_told_to_join_again(changed: dict[str, Any]) -> 
         (0, b"o", {"steps": 3}, "3 steps, the group takes at most 2"),
         (0, b"o", {"begins": True, "steps": 1}, "1 steps, the group takes at most 0"),
         (0, b"o", {"steps": 1, "episodes": [(1.0, 1, 1.0)] * 2}, "1 steps that end 2 episodes"),
+        (0, b"o", {"steps": 1, "emulator_frames": 5}, "of 5 frames, 1 steps have at most 4 each"),
     ],
 )
 def test_who_sends_what_cannot_be_used_is_quarantined(

@@ -210,6 +210,25 @@ def test_a_full_disk_leaves_things_as_they_were(run: RunFolder, monkeypatch: pyt
     assert kept(run) == ["3"]
 
 
+def test_one_whose_folder_the_disk_did_not_sync_is_removed_in_its_turn(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = CheckpointWriter(run, keep=1, best=False)
+
+    def fail(folder: Path) -> None:
+        if folder == run.checkpoints:
+            raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "sync_folder", fail)
+        for _ in range(2):
+            with pytest.raises(OSError, match="Input/output"):
+                write(writer, 1)
+    assert kept(run) == ["1", "1-1"]
+    write(writer, 2)
+    assert kept(run) == ["2"]
+
+
 def test_half_floats_are_kept_as_they_are() -> None:
     tensor: Tensor = torch.ones(3, dtype=torch.float16)
     assert checkpoint._array(tensor).dtype == np.float16
