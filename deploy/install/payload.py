@@ -81,24 +81,34 @@ class Payload:
     """Options for pip on the host."""
 
     def write(self, out: IO[bytes], python: str, due: Collection[str]) -> None:
-        """Writes a tar archive. `due`: the changes that the script printed when it only looked; now it makes them."""
+        """Writes a tar archive. `due`: the changes that the script printed when it only looked; now it makes them.
+
+        The credential is made before anything is written: if the learner's host refuses it, the host is sent nothing.
+        """
+        credential = None
+        if self.credential is not None and f"credential {self.settings['credential']}" in due:
+            credential = self.credential()
         with tarfile.open(fileobj=out, mode="w|") as tar:
-            for name, content in self._contents(python, due):
+            for name, content in self._contents(python, due, credential):
                 entry = tarfile.TarInfo(name)
                 entry.mode = 0o600
                 entry.size = content.stat().st_size if isinstance(content, Path) else len(content)
                 with content.open("rb") if isinstance(content, Path) else io.BytesIO(content) as file:
                     tar.addfile(entry, file)
 
-    def _contents(self, python: str, due: Collection[str]) -> Iterator[tuple[str, bytes | Path]]:
-        yield "remote_script.sh", files("deploy.install").joinpath("remote_script.sh").read_bytes()
+    def _contents(
+        self, python: str, due: Collection[str], credential: bytes | None
+    ) -> Iterator[tuple[str, bytes | Path]]:
+        """The script comes last: tar accepts an archive that ends early between two files, and then there is no script
+        to install half of it."""
         yield "settings", self._settings(python=python, act="yes" if due else "no").encode()
         yield "constraints.txt", files("deploy.install").joinpath("constraints.txt").read_bytes()
         yield "wheels.sha256", "".join(f"{digest(path)} {path.name}\n" for path in self.wheels).encode()
         yield from self.files.items()
         yield from ((f"wheels/{path.name}", path) for path in self.wheels if f"wheel {path.name}" in due)
-        if self.credential is not None and f"credential {self.settings['credential']}" in due:
-            yield "credential", self.credential()
+        if credential is not None:
+            yield "credential", credential
+        yield "remote_script.sh", files("deploy.install").joinpath("remote_script.sh").read_bytes()
 
     def _settings(self, **words: str) -> str:
         words |= {"verb": self.verb, "scope": "--user" if self.layout.user else "--system", **self.settings}

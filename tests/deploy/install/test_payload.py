@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import A3cdError, ConfigurationError, UnavailableError
-from deploy.install import roles
+from deploy.install import roles, software
 from deploy.install.payload import SYSTEM, USER, Layout, Payload, shell_word
 from deploy.install.roles import UNITS
 from tests.deploy.install.conftest import FAR, MAKERS, Fake, Take
@@ -96,6 +97,40 @@ def test_a_credential_is_made_only_for_a_host_without_one(fake: Fake, take: Take
     take(one)
     take(one)
     assert made == [1]
+
+
+def listen_no_more(fake: Fake) -> None:
+    """The host's script can print, as over a network, after the caller has gone: it does not fail at its first line."""
+    fake.put("ssh", '#!/bin/sh\nfor line; do :; done\nexec sh -c "$line" >/dev/null\n')
+
+
+def test_a_host_is_sent_nothing_if_its_credential_cannot_be_made(fake: Fake, wheel: Path) -> None:
+    def make() -> bytes:
+        raise UnavailableError("no invitation")
+
+    one = roles.peers("actors", fake.system, (wheel,), FAR, 2, credential=make)
+    due = list(fake.target.apply(one))
+    sent = io.BytesIO()
+    with pytest.raises(UnavailableError, match="no invitation"):
+        one.write(sent, "python3", due)
+    assert sent.getvalue() == b""
+    listen_no_more(fake)
+    with pytest.raises(UnavailableError, match="no invitation"):
+        list(fake.target.apply(one, due))
+    assert list(fake.root.iterdir()) == []
+
+
+def test_an_archive_that_ends_early_runs_no_script(
+    fake: Fake, wheel: Path, actors: Payload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = list(fake.target.apply(actors))
+    digest = software.digest(wheel)
+    monkeypatch.setattr("deploy.install.payload.digest", lambda _: digest)
+    wheel.unlink()
+    listen_no_more(fake)
+    with pytest.raises(FileNotFoundError):
+        list(fake.target.apply(actors, due))
+    assert list(fake.root.iterdir()) == []
 
 
 @pytest.mark.parametrize("of", [SYSTEM, USER], ids=["system", "user"])
