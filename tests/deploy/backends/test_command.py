@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,13 @@ from pathlib import Path
 base = Path(sys.argv[0]).parent
 with (base / "calls").open("a") as file:
     file.write(json.dumps(sys.argv[1:]) + "\\n")
+if (base / "background").exists():
+    import os, time
+    child = os.fork()
+    if child == 0:
+        time.sleep(120)
+        os._exit(0)
+    (base / "pid").write_text(str(child))
 if (base / "broken").exists():
     sys.exit("Error from server (Forbidden): no\\n")
 """
@@ -72,3 +81,14 @@ def test_a_failure_changes_nothing_and_is_tried_again(scaled: Scaled) -> None:
     (scaled.base / "broken").unlink()
     assert scaled.want(1, start=(0,)) == Observation(frozenset({0}))
     assert scaled.counts == [1, 1]
+
+
+def test_the_program_may_leave_actors_in_the_background(scaled: Scaled) -> None:
+    (scaled.base / "background").touch()
+    try:
+        assert scaled.want(1, start=(0,)) == Observation(frozenset({0}))
+    finally:
+        os.kill(int((scaled.base / "pid").read_text()), signal.SIGKILL)
+    (scaled.base / "background").unlink()
+    scaled.want(0, stop=(0,))
+    assert scaled.counts == [1, 0]
