@@ -4,6 +4,7 @@ import importlib.util
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -105,7 +106,7 @@ def places(
     if slots is None:
         raise click.UsageError("--slots N says how many actors may run")
     # --nice: actors give way to whoever uses the host, and to a learner on it.
-    words = [*_way_in(access, given["actor_learner"]), "--nice", "10", *modules]
+    words = [*_way_in(access, given["actor_learner"], here=start_with == "process"), "--nice", "10", *modules]
     backend: Backend
     match start_with:
         case "process":
@@ -137,9 +138,16 @@ def _planned(access: LearnerEndpoint, found: Sequence[Place], name: str) -> Iter
     yield "Nothing was started; the learner was not asked. It says how many of these it wants."
 
 
-def _way_in(access: LearnerEndpoint, elsewhere: Address | None) -> list[str]:
-    """The first arguments of an actor. For another address, such as a relay's, it finds its own credential."""
-    return access.arguments() if elsewhere is None else LearnerEndpoint(elsewhere, insecure=access.insecure).arguments()
+def _way_in(access: LearnerEndpoint, elsewhere: Address | None, *, here: bool) -> list[str]:
+    """The first arguments of an actor. For another address, such as a relay's, it finds its own credential.
+
+    `here`: whether it runs on this host. If so, it looks in the key folder that this launcher was given, which another
+    host need not have; there it looks in its own.
+    """
+    folder = access.folder if here else None
+    if elsewhere is None:
+        return replace(access, folder=folder).arguments()
+    return LearnerEndpoint(elsewhere, insecure=access.insecure, folder=folder).arguments()
 
 
 def _actor(words: Sequence[str], launcher: str, slot: int) -> list[str]:

@@ -24,12 +24,19 @@ class LearnerEndpoint:
     source: Path | None = None
     """The credential's file, for child processes."""
     insecure: bool = False
+    folder: Path | None = None
+    """The key folder, if one was named: a child process looks for its credential there too."""
 
     def arguments(self) -> list[str]:
-        """The same endpoint as arguments of a child's command line, without secrets."""
+        """The same endpoint as arguments of a child's command line, without secrets.
+
+        A credential without a file is the learner's own pair, which the child finds in the key folder as well.
+        """
         words = [str(self.address)]
         if self.source is not None:
             words += ["--credential", str(self.source)]
+        elif self.folder is not None:
+            words += ["--keys", str(self.folder)]
         return [*words, "--insecure"] if self.insecure else words
 
     def name(self, wanted: str) -> str:
@@ -68,18 +75,19 @@ def find(
     """
     if insecure and (credential is not None or folder is not None):
         raise ConfigurationError("--insecure is without keys: leave out --keys and --credential, or --insecure")
+    named = None if folder is None else folder.absolute()
     if credential is not None:
-        return LearnerEndpoint(address, Credential.read(credential), credential.absolute())
+        return LearnerEndpoint(address, Credential.read(credential), credential.absolute(), folder=named)
     if insecure:
         return LearnerEndpoint(address, insecure=True)
     kept = (folder or default_folder()) / file_name(address)
     if os.path.exists(kept):  # noqa: PTH110  unlike Path's, False in a home folder that this user may not enter
-        return LearnerEndpoint(address, Credential.read(kept), kept.absolute())
+        return LearnerEndpoint(address, Credential.read(kept), kept.absolute(), folder=named)
     if folder is not None and (folder / LEARNER_PAIR).exists():
         pair = KeyPair.read(folder / LEARNER_PAIR)
-        return LearnerEndpoint(address, Credential(address, pair.public, pair))
+        return LearnerEndpoint(address, Credential(address, pair.public, pair), folder=named)
     if address.loopback:
-        return LearnerEndpoint(address)
+        return LearnerEndpoint(address, folder=named)
     raise ConfigurationError(
         f"no credential for the learner at {address} (looked for {kept}): on its host, "
         f"`a3cd keys invite NAME --learner {address}` prints the line to start this peer with; "
@@ -92,4 +100,6 @@ def accept(text: str, folder: Path | None = None) -> LearnerEndpoint:
     credential = Credential.from_invitation(text)
     path = (folder or default_folder()) / file_name(credential.learner)
     credential.write(path)
-    return LearnerEndpoint(credential.learner, credential, path.absolute())
+    return LearnerEndpoint(
+        credential.learner, credential, path.absolute(), folder=None if folder is None else folder.absolute()
+    )

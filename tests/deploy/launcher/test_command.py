@@ -10,7 +10,8 @@ import click
 import pytest
 
 from common.host.addresses import Address
-from common.host.security.access import LearnerEndpoint
+from common.host.security.access import LEARNER_PAIR, LearnerEndpoint
+from common.host.security.keys import KeyPair
 from deploy import children
 from deploy.backends.base import Backend, Place
 from deploy.backends.command import CommandBackend
@@ -110,6 +111,33 @@ def test_actors_of_a_relay_find_their_credential_by_its_address() -> None:
     (place,) = made("slurm", actor_learner=Address("hub", 7))
     assert isinstance(place.backend, SlurmBackend)
     assert " actor tcp://hub:7 --insecure " in place.backend._script
+
+
+@pytest.mark.parametrize("elsewhere", [None, Address("hub", 7)], ids=["the learner's", "a relay's"])
+def test_only_actors_on_this_host_look_in_the_key_folder_that_the_launcher_was_given(elsewhere: Address | None) -> None:
+    access = LearnerEndpoint(Address("gpu-box", 5555), folder=Path("/own/keys"))
+    address = str(elsewhere or access.address)
+    options = NOTHING | {"actor_learner": elsewhere, "host": [Host("h2")]}
+    (place,) = places("process", access, "lab", 3, options)
+    assert f" actor {address} --keys /own/keys --nice 10 " in place.backend.shown(0)
+    place.backend.close()
+    for way in ("ssh", "slurm"):
+        (place,) = places(way, access, "lab", 3, options)
+        assert f" actor {address} " in place.backend.shown(0) and "--keys" not in place.backend.shown(0)
+    (place,) = places("ray", access, "lab", 3, options)
+    assert isinstance(place.backend, RayBackend)
+    assert "--keys" not in place.backend._plan.words
+    place.backend.close()
+
+
+def test_the_learners_own_pair_is_a_way_in_for_actors_on_its_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    KeyPair.generate("learner").write(tmp_path / "keys" / LEARNER_PAIR)
+    said = a3cd("launcher", "localhost", "--keys", "keys", "--slots", 1, "--name", "x", "--dry-run").output
+    assert "(with the key learner): 1 slots" in said
+    assert f" actor {LEARNER} --keys {tmp_path / 'keys'} --nice 10 --name learner/x-0 --launcher learner/x " in said
 
 
 @pytest.mark.parametrize(

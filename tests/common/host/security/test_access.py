@@ -67,6 +67,20 @@ def test_the_learners_own_pair_is_a_way_in_where_it_is_named(tmp_path: Path, hom
     assert find(HERE).credential is None  # a learner of `a3cd train`, perhaps, which has no keys
 
 
+def test_a_child_looks_in_the_folder_that_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    KeyPair.generate("learner").write(tmp_path / "own" / LEARNER_PAIR)
+    for folder in (Path("own"), Path("empty")):
+        access = find(HERE, folder=folder)
+        assert access.arguments() == ["tcp://127.0.0.1:5555", "--keys", str(tmp_path / folder)]
+        assert find(HERE, folder=tmp_path / folder) == access
+    kept = tmp_path / "own" / "gpu-box_5555.credential"
+    invited = accept(credential().invitation(), Path("own"))
+    assert find(FAR, folder=Path("own")) == invited
+    assert invited.arguments() == ["tcp://gpu-box:5555", "--credential", str(kept)]
+    assert find(FAR, folder=Path("own"), credential=kept).folder == tmp_path / "own"
+
+
 def test_an_invitation_is_kept(home: Path) -> None:
     invited = credential()
     access = accept(invited.invitation())
