@@ -25,7 +25,7 @@ from deploy.backends.ray import RayBackend
 from deploy.backends.ray_driver import Plan
 from deploy.backends.slurm import SlurmBackend, script
 from deploy.backends.ssh import SshBackend
-from deploy.backends.systemd import SystemdBackend
+from deploy.backends.systemd import UNIT, SystemdBackend
 from deploy.children import a3cd
 from deploy.launcher.options import EXTRAS, OPTIONS, REQUEST, WAYS, amount, check_ways
 from deploy.ssh import ssh_command
@@ -37,7 +37,9 @@ from deploy.ssh import ssh_command
     "--slots", type=click.IntRange(1, MOST_SLOTS), help="Most actors to run; with ssh: of all hosts without :SLOTS."
 )
 @click.option("--start-with", type=click.Choice(WAYS), default="process", show_default=True)
-@click.option("--name", default="", help="How this launcher is called in status; default: host (and process id).")
+@click.option(
+    "--name", default="", help="How this launcher is called in status; default: host (with process id or user)."
+)
 @click.option("--dry-run", is_flag=True, help="Print which actors it could start, and how; start nothing.")
 @wait_option
 @lifeline_option
@@ -63,7 +65,7 @@ def launcher(
     logs.setup("launcher")
     check_ways(ctx, start_with)
     _check_extra(start_with)
-    name = access.name(name or default_name(start_with))
+    name = access.name(name or default_name(start_with, options["user"]))
     found = places(start_with, access, name, slots, options)
     if dry_run:
         click.echo("\n".join(_planned(access, found, name)))
@@ -82,13 +84,26 @@ def _check_extra(start_with: str) -> None:
         raise ConfigurationError(f"--start-with {start_with} needs {start_with}, which is not installed here: {cure}")
 
 
-def default_name(start_with: str) -> str:
-    """The launcher's name where none is given.
+def default_name(start_with: str, user: bool = False) -> str:
+    """The launcher's name where none is given; `user`: its actors are units of the user's own manager.
 
-    Actors that outlive a launcher are found by its name, so for those ways the name must be the same tomorrow.
+    Actors that outlive a launcher are found by its name, so for those ways the name must be the same tomorrow. For
+    systemd it is the one that the units in deploy/units give to their launcher.
     """
     host = platform.node() or "launcher"
+    if user:
+        return f"{host}-{_login()}"
     return f"{host}-{os.getpid()}" if start_with in ("process", "ray") else host
+
+
+def _login() -> str:
+    """The name of this user, as systemd's %u; getpass.getuser() would believe the environment first."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except (ImportError, KeyError):  # no POSIX system, or no such user: no user's manager either
+        return "user"
 
 
 def places(
@@ -108,11 +123,13 @@ def places(
     # --nice: actors give way to whoever uses the host, and to a learner on it.
     words = [*_way_in(access, given["actor_learner"], here=start_with == "process"), "--nice", "10", *modules]
     backend: Backend
+    actors = name
     match start_with:
         case "process":
             backend = ProcessBackend(partial(_actor, words, name), partial(actor_name, name))
         case "systemd":
             backend = SystemdBackend(slots, user=given["user"], unit=given["unit"])
+            actors = _named_by_units(name, given["user"], given["unit"])
         case "slurm":
             program = [given["remote"]] if given["remote"] else a3cd()  # a cluster's nodes usually see the same files
             backend = SlurmBackend(group_name(name, learner), script(program, words, name), given["sbatch_option"])
@@ -124,7 +141,18 @@ def places(
             if given["command"] is None:
                 raise click.UsageError("--start-with command needs --command 'PROGRAM ARG ...'")
             backend = CommandBackend(given["command"], learner)
-    return [Place(backend, slots, actors=name)]
+            actors = ""
+    return [Place(backend, slots, actors=actors)]
+
+
+def _named_by_units(launcher: str, user: bool, unit: str) -> str:
+    """What the names of the actors of systemd's units begin with; empty: it is not known.
+
+    The units in deploy/units name their actors after the launcher's default name, whatever this launcher is called, and
+    their keys may have other names than its own. An operator's own template may name its actors anything.
+    """
+    named = default_name("systemd", user)
+    return named if unit == UNIT and launcher.rpartition("/")[2] == named else ""
 
 
 def _planned(access: LearnerEndpoint, found: Sequence[Place], name: str) -> Iterator[str]:

@@ -65,6 +65,7 @@ class _Launcher:
             names={
                 actor_name(place.actors, number): Slot(number, index)
                 for index, place in enumerate(places)
+                if place.actors  # the learner misses an actor by its name, so a guess would end one that plays
                 for number in range(place.slots)
             },
         )

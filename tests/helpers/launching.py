@@ -100,8 +100,14 @@ def lasting() -> Actors:
 
 
 def launch(
-    script: Callable[[], None], address: Address, backend: Backend, slots: int = 4, prestart: int = 0, wait: float = 0.0
+    script: Callable[[], None],
+    address: Address,
+    backend: Backend,
+    slots: int = 4,
+    prestart: int = 0,
+    wait: float = 0.0,
+    actors: str = "lab",
 ) -> int:
     """Runs a launcher in this thread, with `script` in another; returns its exit code."""
-    where, places = LearnerEndpoint(address), [Place(backend, slots)]
+    where, places = LearnerEndpoint(address), [Place(backend, slots, actors=actors)]
     return beside(script, lambda: shell.run(where, places, name="lab", prestart=prestart, wait=wait))

@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pytest
 
+import deploy
 from common.host.addresses import Address
 from common.host.security.access import LEARNER_PAIR, LearnerEndpoint
 from common.host.security.keys import KeyPair
@@ -229,6 +230,54 @@ def test_a_name_that_stays_where_actors_do(monkeypatch: pytest.MonkeyPatch) -> N
     assert default_name("systemd") == "lab"
     monkeypatch.setattr("platform.node", lambda: "")
     assert default_name("ssh") == "launcher"
+
+
+def test_users_units_are_named_after_the_user_and_not_after_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    pwd = pytest.importorskip("pwd")
+    monkeypatch.setattr("platform.node", lambda: "lab")
+    monkeypatch.setenv("LOGNAME", "somebody-else")
+    assert default_name("systemd", user=True) == f"lab-{pwd.getpwuid(os.geteuid()).pw_name}"
+
+
+def test_a_launcher_started_by_hand_has_the_name_that_the_users_units_give_it(
+    run: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.node", lambda: "lab")
+    monkeypatch.setattr("deploy.launcher.command._login", lambda: "ann")
+    a3cd("launcher", "localhost", "--start-with", "systemd", "--slots", 2, "--user")
+    _, (place,) = run.arguments
+    assert (run.options["name"], place.actors) == ("lab-ann", "lab-ann")
+
+
+@pytest.mark.parametrize(("manager", "named"), [("system", "%H"), ("user", "%H-%u")])
+def test_the_units_name_launcher_and_actors_as_this_module_assumes(manager: str, named: str) -> None:
+    units = Path(deploy.__file__).parent / "units" / manager
+    assert f" --name {named}-%i --launcher {named} " in (units / "a3cd-actor@.service").read_text()
+    assert f" --name {named} " in (units / "a3cd-launcher.service").read_text()
+
+
+@pytest.mark.parametrize(
+    ("way", "name", "options", "known"),
+    [
+        ("process", "x", {}, "x"),
+        ("slurm", "x", {}, "x"),
+        ("systemd", "lab", {}, "lab"),
+        ("systemd", "a-key/lab", {}, "lab"),
+        ("systemd", "x", {}, ""),
+        ("systemd", "lab", {"unit": "my-actor@"}, ""),
+        ("systemd", "lab-ann", {"user": True}, "lab-ann"),
+        ("systemd", "lab", {"user": True}, ""),
+        ("command", "x", {"command": ("scale", "{count}")}, ""),
+    ],
+)
+def test_what_the_names_of_actors_begin_with_where_that_is_known(
+    way: str, name: str, options: dict[str, Any], known: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.node", lambda: "lab")
+    monkeypatch.setattr("deploy.launcher.command._login", lambda: "ann")
+    (place,) = made(way, name=name, **options)
+    assert place.actors == known
+    place.backend.close()
 
 
 @pytest.mark.parametrize(

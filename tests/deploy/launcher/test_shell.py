@@ -118,6 +118,18 @@ def test_a_child_that_stops_before_it_says_hello_is_ended_and_replaced(
     assert first != second and not psutil.pid_exists(first)
 
 
+@pytest.mark.parametrize(("actors", "names"), [("lab", ["lab-0"]), ("", [])])
+def test_only_names_that_it_knows_are_reported(learner: Learner, actors: str, names: list[str]) -> None:
+    """The learner would take an actor for one that hangs if it never heard of it under the name reported."""
+
+    def script() -> None:
+        learner.welcome(actors=1)
+        assert learner.hear(FleetReport, lambda report: report.running == 1).names == names
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert launch(script, learner.address, Actors(), actors=actors) == 143
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_the_actors_and_says_goodbye(learner: Learner, number: signal.Signals, code: int) -> None:
     actors = Actors()
