@@ -94,6 +94,8 @@ class LauncherCore:
                 self._epoch = epoch
                 self._interval = message.heartbeat_seconds
                 self._last = None
+                if self._yielded and self._outlives:
+                    self._take_over()
                 self._yielded = False
             case Refused(code="replaced"):  # the actors belong to the other one, if it can find them
                 self._yielded = True
@@ -107,6 +109,14 @@ class LauncherCore:
             case Stop(final=True):
                 self.stop(now, LEAVE_SECONDS)
         return []
+
+    def _take_over(self) -> None:
+        """Counts the actors that the other launcher left as wanted, as before a first order.
+
+        The number last ordered was for other actors than these, which the other launcher started and stopped since.
+        """
+        self._reconciler.adopt()
+        self.ordered, self.wanted = False, len(self._reconciler.plan)
 
     def _hanging(self, now: float, name: str, seconds: float) -> Iterator[Slot]:
         """Yields the slot of an actor that fell silent, if the same actor still runs there."""
@@ -201,6 +211,9 @@ class LauncherCore:
         return self._detached or (self._yielded and self._outlives)
 
     def _plan(self, now: float) -> None:
+        """Decides on nothing while the actors are another launcher's, whose orders this one does not hear."""
+        if self._hands_off:
+            return
         self._reconciler.set_plan(now, self.wanted, self._usable(now))
 
     def _usable(self, now: float) -> set[Slot]:

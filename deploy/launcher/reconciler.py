@@ -98,6 +98,15 @@ class Reconciler:
         times.stop_at = min(times.stop_at, at)
         times.kill_at = min(times.kill_at, at + GRACE_SECONDS)
 
+    def adopt(self) -> None:
+        """Plans all actors that are there, also those that were to end: another launcher has decided since."""
+        self.plan = self.taken
+        self.silent.clear()
+        for slot in self.plan:
+            times = self._times[slot]
+            times.stop_at = times.kill_at = math.inf
+            times.asked = False
+
     def replace(self, now: float, slot: Slot, silent_for: float) -> bool:
         """Ends the actor in the slot, silent for `silent_for` seconds, so that another takes its place.
 

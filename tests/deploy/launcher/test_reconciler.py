@@ -5,6 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.wire.messages import Refused
 from deploy.backends.base import Observation
 from deploy.launcher.reconciler import Reconciler, Slot
 from tests.helpers.bench import Bench
@@ -125,6 +126,68 @@ def test_a_place_that_is_not_observed_keeps_its_actors_for_ten_minutes() -> None
     one.lose(600.0, 1)
     assert one.observed == {Slot(0, 0)}
     assert one.observe(900.0, 1, seen(0)) == {Slot(0, 1)}, "it was there after all"
+
+
+REPLACED = Refused(code="replaced", reason="launcher lab on h2 came later")
+
+
+def test_actors_that_another_launcher_added_go_on_when_this_one_takes_over_again() -> None:
+    bench = Bench(slots=8, outlives=True)
+    bench.order(2)
+    bench.core.handle(bench.now, REPLACED)
+    assert bench.found(2, 3, 4) == []
+    assert bench.after(10) == []
+    assert bench.welcome() == []
+    assert bench.after(10) == [], "no order has come yet"
+    assert (bench.core.wanted, bench.report.running) == (5, 5)
+    assert bench.order(5) == []
+    assert bench.after(100) == []
+    assert bench.order(6) == ["start 5"]
+
+
+def test_an_order_that_comes_before_the_other_launchers_actors_are_seen_starts_none_beside_them() -> None:
+    bench = Bench(slots=8, outlives=True)
+    bench.order(2)
+    bench.core.handle(bench.now, REPLACED)
+    bench.alive |= {Slot(5), Slot(6), Slot(7)}
+    bench.welcome()
+    assert bench.order(5) == []
+    assert bench.after(100) == []
+
+
+def test_what_another_launcher_stopped_is_not_started_before_an_order() -> None:
+    bench = Bench(outlives=True)
+    bench.order(3)
+    bench.core.handle(bench.now, REPLACED)
+    assert not bench.ended(1, exit_code=0)
+    assert bench.welcome() == []
+    assert bench.after(100) == []
+    assert len(bench.order(3)) == 1
+
+
+def test_what_was_to_end_before_another_launcher_came_goes_on_with_its_successor() -> None:
+    bench = Bench(outlives=True)
+    bench.order(3)
+    assert bench.order(2) == ["stop 2"]
+    bench.core.handle(bench.now, REPLACED)
+    bench.after(100)  # the actor in slot 2 is another launcher's now
+    bench.welcome()
+    assert bench.order(3) == []
+    assert bench.after(100) == []
+
+
+def test_all_that_is_there_is_adopted_as_if_nothing_had_been_decided() -> None:
+    one = planned(2, 3)
+    one.requests(0.0, 0)
+    one.observe(0.0, 0, seen(0, 1, 2))
+    one.dismiss(0.0, Slot(2))
+    assert one.replace(50.0, Slot(1), silent_for=40.0)
+    assert one.requests(50.0, 0).slots == {1, 2}
+    one.adopt()
+    assert (one.plan, one.silent) == ({Slot(0), Slot(1), Slot(2)}, set())
+    assert one.requests(100.0, 0).slots == set()
+    one.dismiss(100.0, Slot(2))
+    assert one.requests(100.0, 0).stop == {2}, "as any other"
 
 
 class Backend:
