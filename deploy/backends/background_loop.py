@@ -28,6 +28,8 @@ class Report:
     """None: the backend could not be observed."""
     ended: tuple[Ended, ...] = ()
     problem: str = ""
+    undone: bool = False
+    """Whether a request before it failed."""
 
 
 class BackgroundLoop:
@@ -99,12 +101,13 @@ class BackgroundLoop:
 
     def _turn(self, requests: Requests) -> Report:
         problems: list[str] = []
-        seen = None
+        seen, undone = None, False
         ended: tuple[Ended, ...] = ()
         try:
             self._backend.request(requests)
             self._known |= requests.start
         except Exception as error:
+            undone = True
             problems.append(self._problem(error))
         try:
             if not self._closing:
@@ -120,7 +123,7 @@ class BackgroundLoop:
         self._failures = self._failures + 1 if problems else 0
         if seen is not None and seen.note:
             problems.append(seen.note)
-        return Report(seen, ended, "; ".join(dict.fromkeys(problems)))
+        return Report(seen, ended, "; ".join(dict.fromkeys(problems)), undone)
 
     def _exit_status(self, slot: int) -> Ended:
         try:

@@ -21,16 +21,13 @@ from common.wire.messages import (
 from deploy.backends.background_loop import Report
 from deploy.backends.base import Ended, Requests
 from deploy.launcher.crash_loop import CrashLoop
-from deploy.launcher.reconciler import GRACE_SECONDS, Reconciler, Slot
+from deploy.launcher.ending import LEAVE_SECONDS, Ending
+from deploy.launcher.reconciler import Reconciler, Slot
 
 LOOK_SECONDS = 0.5
 """Longest time between two looks of a shell at all deadlines; messages, signals and reports wake its loop earlier."""
 END_SECONDS = 0.01
 """The same, while the last actors end."""
-LEAVE_SECONDS = 3.0
-"""Time after a final stop in which actors may leave by themselves: the learner has told them, too."""
-ABANDON_SECONDS = 1.0
-"""Time after SIGKILL: a process that is still there then hangs in the kernel, and is not waited for."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class LauncherCore:
         self._restarts: Counter[Slot] = Counter()
         self._clamped = ""
         self._epoch: tuple[str, int] | None = None
-        self._abandon_at = math.inf
+        self._ending = Ending()
         self._detached = False
 
     def handle(self, now: float, message: AnyMessage) -> list[Slot]:
@@ -129,6 +126,7 @@ class LauncherCore:
     def observe(self, now: float, place: int, report: Report) -> Step:
         """Answers a backend's report. Before the first order, all actors that are found count as wanted."""
         self._unsettled.discard(place)
+        self._reconciler.carried_out(place, undone=report.undone)
         if report.seen is None:
             self._reconciler.lose(now, place)
             self.problems[place] = report.problem
@@ -174,7 +172,7 @@ class LauncherCore:
         self.stopping, self.wanted = True, 0
         for slot in self._reconciler.slots:
             self._reconciler.dismiss(now + patience, slot)
-        self._abandon_at = min(self._abandon_at, now + patience + GRACE_SECONDS + ABANDON_SECONDS)
+        self._ending.begin(now, patience)
 
     def detach(self) -> None:
         """Begins the launcher's end, while its actors go on until another launcher finds them."""
@@ -204,7 +202,7 @@ class LauncherCore:
 
     def due(self, now: float) -> set[int]:
         """Returns the places to observe now; each is returned once until its report comes."""
-        return set() if self._hands_off else self._reconciler.due(now)
+        return set() if self._hands_off else self._reconciler.due(now, ending=self.stopping)
 
     @property
     def _hands_off(self) -> bool:
@@ -280,4 +278,17 @@ class LauncherCore:
 
     def finished(self, now: float) -> bool:
         """Whether the launcher is stopped, and no actor is left that is worth waiting for."""
-        return self.stopping and (self._detached or now >= self._abandon_at or not self._reconciler.taken)
+        if not self.stopping or self._detached or not self._reconciler.taken:
+            return self.stopping
+        return self._ending.over(now, unasked=bool(self.unasked))
+
+    @property
+    def unasked(self) -> dict[int, int]:
+        """By place, how many actors are to end and would play on without this launcher, but were not asked to stop."""
+        if not self.stopping or self._detached or not self._outlives:
+            return {}
+        return dict(Counter(slot.place for slot in self._reconciler.unasked))
+
+    def late_seconds(self, now: float) -> float:
+        """For how long this launcher goes on waiting for tools although its actors should be gone; 0: it does not."""
+        return self._ending.rest(now) if self._ending.late(now) and self.unasked else 0.0

@@ -24,6 +24,8 @@ GRACE_SECONDS = 3.0
 """From SIGTERM to SIGKILL."""
 KILL_AGAIN_SECONDS = 10.0
 """Time after which an actor that is still there is killed again, since the request may have failed."""
+LOOK_AGAIN_SECONDS = 2.0
+"""In the end, from a look at a place that failed to the next: its own pause may be half a minute."""
 GONE_SECONDS = 600.0
 """A place that could not be observed for so long counts as empty; if it has actors after all, they are found again."""
 
@@ -47,6 +49,8 @@ class _Times:
     stop_at: float = math.inf
     kill_at: float = math.inf
     asked: bool = False
+    told: bool = False
+    """Whether the backend has carried out a request to end its actor."""
 
 
 class Reconciler:
@@ -65,6 +69,9 @@ class Reconciler:
         self._seen_at = dict.fromkeys(range(len(slots)), -math.inf)
         self._awaited: set[int] = set()
         """Places whose next observation is on its way."""
+        self._lost_at = dict.fromkeys(range(len(slots)), -math.inf)
+        self._handed: dict[int, set[Slot]] = {}
+        """By place, slots whose actor the backend was last requested to end, until its report."""
 
     @property
     def taken(self) -> set[Slot]:
@@ -105,7 +112,7 @@ class Reconciler:
         for slot in self.plan:
             times = self._times[slot]
             times.stop_at = times.kill_at = math.inf
-            times.asked = False
+            times.asked = times.told = False
 
     def replace(self, now: float, slot: Slot, silent_for: float) -> bool:
         """Ends the actor in the slot, silent for `silent_for` seconds, so that another takes its place.
@@ -145,9 +152,20 @@ class Reconciler:
         """Notes that the place could not be observed: nothing is started there until it can be."""
         self.ready.discard(place)
         self._awaited.discard(place)
+        self._lost_at[place] = now
         if now - self._seen_at[place] >= GONE_SECONDS:
             self._forget(place)
             self.silent -= _of(self.silent, place)
+
+    def carried_out(self, place: int, undone: bool) -> None:
+        """Takes what a report says about the requests to the place before it; `undone`: one of them failed."""
+        for slot in self._handed.pop(place, ()):
+            self._times[slot].told |= not undone
+
+    @property
+    def unasked(self) -> set[Slot]:
+        """Slots with actors that no request to end has reached."""
+        return {slot for slot in self.taken if not self._times[slot].told}
 
     def _forget(self, place: int) -> None:
         for slots in (self.requested, self.observed, self.starting):
@@ -169,12 +187,14 @@ class Reconciler:
                 self.requested.add(slot)
                 start.add(slot.number)
                 continue
-            times.asked = True
-            if now >= times.kill_at:
+            if times.asked:
                 times.kill_at = now + KILL_AGAIN_SECONDS
                 kill.add(slot.number)
-            else:
+            else:  # also where a slow observation let the time for a kill come first
+                times.asked = True
+                times.kill_at = max(times.kill_at, now + GRACE_SECONDS)
                 stop.add(slot.number)
+        self._handed[place] = {Slot(number, place) for number in stop | kill}
         return Requests(frozenset(start), frozenset(stop), frozenset(kill), len(_of(self.plan, place)))
 
     @property
@@ -183,10 +203,17 @@ class Reconciler:
         places = self.ready - self._awaited
         return min((self._next(slot) for slot in self.slots if slot.place in places), default=math.inf)
 
-    def due(self, now: float) -> set[int]:
-        """Returns the places to observe now because there is something to request there; each is returned once."""
+    def due(self, now: float, ending: bool = False) -> set[int]:
+        """Returns the places to observe now because there is something to request there; each is returned once.
+
+        `ending`: all actors are to end. Then a place that could not be observed is tried again soon, since an actor
+        there can be asked only after an observation.
+        """
         places = self.ready - self._awaited
         due = {slot.place for slot in self.slots if slot.place in places and self._next(slot) <= now}
+        if ending:
+            lost = {slot.place for slot in self.unasked} - self.ready - self._awaited
+            due |= {place for place in lost if now >= self._lost_at[place] + LOOK_AGAIN_SECONDS}
         self._awaited |= due
         return due
 
@@ -209,7 +236,7 @@ class Reconciler:
         times = self._times[slot]
         times.started = now
         times.stop_at = times.kill_at = math.inf
-        times.asked = False
+        times.asked = times.told = False
 
 
 def _of(slots: Collection[Slot], place: int) -> set[Slot]:

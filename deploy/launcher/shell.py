@@ -87,6 +87,8 @@ class _Launcher:
         self._gave_up = False
         self._yielded = False
         """Whether a later launcher of this name has taken this one's place."""
+        self._late = False
+        """Whether it was said that the tools take long to ask actors to stop."""
 
     def run(self) -> int:
         self._notifier.ready(f"waiting for the learner at {self._address}")
@@ -109,7 +111,9 @@ class _Launcher:
                 self._loops[place].wake()
             if self._connected:
                 self._speak(now)
+            self._say_late(now)
             self._notifier.watchdog(now)
+        self._say_unasked()
         return self._exit_code
 
     def _seconds(self, now: float) -> float:
@@ -179,6 +183,24 @@ class _Launcher:
             self._poller.unregister(self._link.monitor)
             self._notifier.stopping(reason)
             _log.info(logs.line("leaving", why=reason, actors=self._core.actors))
+
+    def _say_late(self, now: float) -> None:
+        """Says once why this launcher does not end yet, and how to end it."""
+        seconds = self._core.late_seconds(now)
+        if seconds and not self._late:
+            self._late = True
+            for place, actors in self._core.unasked.items():
+                text = (
+                    f"actors cannot be asked to stop yet; tries for {seconds:.0f} s, a second Ctrl-C ends this launcher"
+                )
+                _log.warning(logs.line(text, **self._where(place), actors=actors))
+
+    def _say_unasked(self) -> None:
+        """Names the actors that this launcher leaves behind although they were to end."""
+        for place, actors in self._core.unasked.items():
+            why = self._core.problems[place] or "no answer"
+            text = "gave up: these actors were not asked to stop, and play on"
+            _log.error(logs.line(text, **self._where(place), actors=actors, why=why))
 
     def _take_report(self, now: float, index: int) -> None:
         loop = self._loops[index]

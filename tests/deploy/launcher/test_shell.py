@@ -21,7 +21,7 @@ from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Goodbye, H
 from deploy.backends import background_loop
 from deploy.backends.base import Ended, Place
 from deploy.backends.process import ProcessBackend
-from deploy.launcher import core, reconciler, shell
+from deploy.launcher import ending, reconciler, shell
 from tests.helpers.launching import Actors, Learner, lasting, launch
 from tests.helpers.programs import lines, until
 from tests.helpers.run import learner_of, sent
@@ -253,7 +253,7 @@ def test_a_launcher_that_gave_up_says_so_and_stays(learner: Learner, caplog: pyt
 def test_real_children_that_do_not_listen(
     learner: Learner, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (core, reconciler):
+    for module in (ending, reconciler):
         monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
 
     def script() -> None:
