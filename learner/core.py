@@ -219,7 +219,8 @@ class LearnerCore:
         return self._publisher.ahead_of_answers(now, effects) + self._publish(now)
 
     def _publish(self, now: float) -> list[Effect]:
-        return self._publisher.publish(now, self.run.peers.senders, self.run.peers.near_senders)
+        playing = len(self.run.peers.playing)  # who only says that it is there does not make weights rarer for others
+        return self._publisher.publish(now, playing, min(playing, self.run.peers.near_senders))
 
     def tick(self, now: float, *, heard_all: bool = True) -> list[Effect]:
         """Do everything that is due: broadcast, expiry, scaling, metrics, checkpoint, and the end of the run.

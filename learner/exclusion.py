@@ -1,11 +1,12 @@
 """How a learner or a relay excludes a peer whose messages cannot be used."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from common.wire.messages import Contribution
 from learner.effects import Disconnect, Effect, Log, refuse
 from learner.peer import Peer
 from learner.peers import Peers
+from learner.replay_window import Incarnation
 
 BAD_IN_A_ROW = 3
 """Unusable contributions or evaluations in a row after which a peer is quarantined."""
@@ -43,6 +44,15 @@ class Discipline:
             return []
         reason = f"{MOST_OFFENCES} messages that no actor sends, the last one: {why}"
         return exclude(self._peers, self._warn, now, routing_id, peer, reason)
+
+    def late(self, sent: Collection[Incarnation], seconds: float) -> list[Effect]:
+        """Name the actors not among `sent`, for which a step has waited in vain: the next ones do not."""
+        effects: list[Effect] = []
+        for name in self._peers.leave_behind(sent):
+            text = f"{name} kept a step waiting for {seconds:g} s: no step waits for it until it sends again"
+            self._warn(text)
+            effects.append(Log("warning", text, key=f"late {name}"))
+        return effects
 
     def unusable(self, peer: Peer, header: Contribution, why: str) -> Log:
         """Count a contribution that cannot be used; return the line for the log."""

@@ -1,6 +1,6 @@
 """The number of actors: turns the scaler's decisions into orders to the launchers, and takes the launchers' reports."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 
 from common.settings.sections import MAX_ACTORS
@@ -140,8 +140,17 @@ class Fleet:
         for key in [key for key, (_, since) in self._silent.items() if now >= since + SILENT_SECONDS]:
             del self._silent[key]
         names = called(launcher.hello.name)
-        fell = ((key[1], now - seen) for key, (seen, since) in self._silent.items() if key[0] in names and now >= since)
-        return dict(islice((hang | dict(fell)).items(), MAX_ACTORS_NAMED))
+        fell = {key[1]: now - seen for key, (seen, since) in self._silent.items() if key[0] in names and now >= since}
+        if fell:
+            # A name may be made up: the launcher would end the actor that it resembles, which plays.
+            present = self._present(self._peers.site_names or ())
+            fell = {name: seconds for name, seconds in fell.items() if present.isdisjoint(called(name))}
+        return dict(islice((hang | fell).items(), MAX_ACTORS_NAMED))
+
+    def _present(self, behind: Collection[str]) -> set[str]:
+        """Return every form of the names of the actors in the run; `behind`: those behind relays."""
+        names = {*behind, *(peer.hello.name for _, peer in self._peers.role("actor"))}
+        return set[str]().union(*map(called, names))
 
     def _look_for_absentees(self, now: float, launcher: Peer, report: FleetReport) -> None:
         if launcher.absentees is None:
@@ -151,8 +160,7 @@ class Fleet:
             behind = self._peers.site_names
             if behind is None:
                 return  # relays do not name all their actors: any of this launcher's may be among the others
-            names = behind | {peer.hello.name for _, peer in self._peers.role("actor")}
-            present = present.union(*map(called, names))
+            present = self._present(behind)
         launcher.absentees.reported(now, report.names, present)
 
 

@@ -33,7 +33,7 @@ class Peers:
         self.actors = 0
         """Number of actors in the run; behind a relay, as many as it last reported."""
         self.playing: set[Incarnation] = set()
-        """The actors and relays that have sent contributions."""
+        """The actors and relays that have sent contributions, and that a step may wait for."""
         self.on_leave: list[Callable[[bytes], None]] = []
         """Callbacks of the parts that keep something per peer: called with the routing id of each peer that leaves."""
         self.near_senders = 0
@@ -42,7 +42,7 @@ class Peers:
         self._replaced: BoundedDict[Incarnation, None] = BoundedDict(REPLACED)
         self.quarantine = Quarantine()
         self.key_roles: Mapping[str, Collection[str]] = {}
-        """Roles that the holders of keys may take, by the key's name; a key not listed here allows all but operator."""
+        """Roles that the holders of keys may take, by the key's name; of a key not listed here, none."""
         self._key_seen: dict[str, float] = {}
         """When a peer that has left since was last heard, for each key."""
         self._joined: Counter[str] = Counter()
@@ -77,9 +77,12 @@ class Peers:
         if before is None or before == routing_id:
             return None
         peer = self._by_id[before]
+        plays = peer.incarnation in self.playing
         self.leave(routing_id)
         self.leave(before)
         self._keep(routing_id, peer)
+        if plays:
+            self.playing.add(peer.incarnation)
         return before
 
     def join(
@@ -108,8 +111,6 @@ class Peers:
         if peer.hello.role in SENDERS:
             self._senders[routing_id] = peer.incarnation
             self.actors += peer.actors
-            if peer.plays:
-                self.playing.add(peer.incarnation)
             self.near_senders += peer.near
 
     def replaced_by(self, hello: Hello) -> list[bytes]:
@@ -245,8 +246,13 @@ class Peers:
 
     def is_duplicate(self, peer: Peer, sequence: int) -> bool:
         """Whether this contribution has been seen; from now on it counts as seen, also after a reconnect."""
-        self.playing.add(peer.incarnation)
         return self._window.is_duplicate(peer.incarnation, sequence)
+
+    def leave_behind(self, sent: Collection[Incarnation]) -> list[str]:
+        """No longer wait for the playing that are not among `sent`, until they send again; return their names."""
+        late = self.playing.difference(sent)
+        self.playing -= late
+        return sorted(name for name, _ in late)
 
     def took_part(self, peer: Peer) -> None:
         """Note that this incarnation has played: like one that has sent contributions, it evicts nobody on return."""

@@ -22,7 +22,7 @@ from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.weights import Weights
 from learner.run_stats import Counters
 from tests.helpers.examples import examples
-from tests.helpers.link import Link
+from tests.helpers.link import ActorShell, Link
 from tests.helpers.run import ONE_CODEC, core_of, gradient_of, hello_of, run_of, sent, settings_of
 from tests.test_exchange import Exchange, indices
 
@@ -143,6 +143,31 @@ def test_an_actor_that_hangs_holds_a_step_up_for_the_longest_wait_and_no_longer(
     assert [len(added) for added, _, _ in link.store.steps] == [2]
     link.settle()
     assert [actor.core.state for actor in link.actors] == ["working"] * 3
+
+
+def test_an_actor_that_hangs_holds_one_step_up_is_named_and_is_waited_for_when_it_is_back() -> None:
+    link = Link("staleness.policy=synchronous", "staleness.wait_seconds=3", actors=3)
+    link.settle()
+
+    def steps_of(*actors: ActorShell) -> list[int]:
+        before = len(link.store.steps)
+        for actor in actors:
+            link.play(actor)
+        link.settle(0.0)
+        return [len(added) for added, _, _ in link.store.steps[before:]]
+
+    first, *others = link.actors
+    assert steps_of(*link.actors) == [3]
+    assert steps_of(*others) == []
+    link.tick(3.1)
+    link.settle(0.0)
+    assert len(link.store.steps) == 2
+    late = f"{first.name} kept a step waiting for 3 s: no step waits for it until it sends again"
+    assert link.learner.run.status(link.now).warnings == [late]
+    assert steps_of(*others) == [2], "at once"
+    assert steps_of(first) == [], "its rollout was too old"
+    assert steps_of(*others) == []
+    assert steps_of(first) == [3]
 
 
 def test_who_joins_others_is_waited_for_once_it_plays() -> None:

@@ -256,7 +256,8 @@ class Staleness(Section, frozen=True):
     share: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Fraction of the actors whose gradients a step waits for (synchronous only)."""
     wait_seconds: Positive = 10.0
-    """Longest wait for the others after the first gradient (synchronous only)."""
+    """Longest wait for the others after the first gradient; who was waited for in vain is not waited for again before
+    it sends (synchronous only)."""
 
 
 class Scaling(Section, frozen=True):

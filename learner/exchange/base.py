@@ -206,6 +206,7 @@ class ContributionExchange(Exchange):
         self, now: float, routing_id: bytes, peer: Peer, header: Contribution, body: Buffer, seen: Moments
     ) -> list[Effect]:
         """Add a contribution with a good header to the next step unless too old; raises CodecError for a bad body."""
+        self._run.peers.playing.add(peer.incarnation)
         stats, name = self._run.stats, peer.hello.name
         lag = stats.counters.version - header.version
         until = now if self._pace is None else self._pace.sent(now, name, header.count, peer.actors)
@@ -246,8 +247,15 @@ class ContributionExchange(Exchange):
 
         In the latter case either no message may be waiting, or the last reading must have added nothing to the step.
         """
-        if not self._waiting or (whole and not (self.is_ready or self._is_late(now, heard_all))):
+        if not self._waiting:
             return []
+        effects: list[Effect] = []
+        if whole and not self.is_ready:
+            if not self._is_late(now, heard_all):
+                return []
+            if self._step_rule.asks_who:
+                sent = [*(one.peer.incarnation for one in self._waiting), *self._against]
+                effects += self._discipline.late(sent, self._step_rule.wait_seconds)
         stats = self._run.stats
         waiting, self._waiting = self._waiting, []
         self._grown, self._stepped = False, True
@@ -257,7 +265,8 @@ class ContributionExchange(Exchange):
         frames = stats.counters.frames + sum([one.header.steps for one in waiting])
         result = self.advance(scale=scale, frames=frames)
         stats.stepped(result.statistics, frames)
-        effects: list[Effect] = [] if self._recorder is None else [*self._recorder.stepped(scale, frames, result)]
+        if self._recorder is not None:
+            effects += self._recorder.stepped(scale, frames, result)
         for number, one in enumerate(waiting):
             if number in result.left_out:
                 continue

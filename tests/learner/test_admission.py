@@ -76,10 +76,10 @@ def test_an_actor_without_a_common_codec_is_refused_and_not_let_in() -> None:
 def test_a_key_may_be_what_the_list_says_and_nothing_else() -> None:
     core, _ = learner_of()
     core.run.peers.key_roles = {"screen": ("observer",), "lab": ("actor", "launcher")}
-    for name, role in (("screen", "observer"), ("lab/1", "actor"), ("lab/2", "launcher"), ("gpu-box", "observer")):
+    for name, role in (("screen", "observer"), ("lab/1", "actor"), ("lab/2", "launcher")):
         (welcome,) = sent(core.handle(0.0, name.encode(), hello_of(name, role), None, name.partition("/")[0]), Welcome)
         assert welcome.run == "a-run"
-    for name, role in (("screen/1", "actor"), ("lab/3", "observer")):
+    for name, role in (("screen/1", "actor"), ("lab/3", "observer"), ("cut-off", "relay")):
         effects = core.handle(0.0, b"x", hello_of(name, role), None, name.partition("/")[0])
         (refused,) = sent(effects, Refused)
         assert (refused.code, f"not {role}" in refused.reason) == ("role", True)

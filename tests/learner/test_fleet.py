@@ -148,6 +148,23 @@ def test_an_actor_that_hangs_is_named_to_its_launcher_until_one_of_its_name_join
     assert named(core, 65.0, b"lab2") == []
 
 
+def test_a_name_that_resembles_that_of_an_actor_in_the_run_ends_nobody() -> None:
+    """Another key may be called so, and fall silent: the launcher would end the actor that plays."""
+    core, _ = learner_of(*FIXED, "exchange.expiry_seconds=30")
+    core.handle(0.0, b"lab", hello_of("lab", "launcher", slots=6), None)
+    core.handle(0.0, b"x", hello_of("lab/lab-0", launcher="lab"), None)
+    core.handle(0.0, b"y", hello_of("other/1/lab-0", launcher="lab"), None)
+    core.handle(0.0, b"y", Heartbeat(state="working"), None)
+    for now in range(61):
+        for name in (b"lab", b"x"):
+            core.handle(now, name, Heartbeat(), None)
+        core.tick(now)
+    assert core.run.peers.get(b"y") is None and core.run.peers.get(b"x") is not None
+    assert named(core, 61.0, b"lab") == []
+    core.handle(62.0, b"x", Goodbye(reason="it has left"), None)
+    assert named(core, 63.0, b"lab") == [{"other/1/lab-0": 63.0}]
+
+
 def test_one_that_never_got_to_work_is_given_more_time() -> None:
     core = silent_crew("")
     assert named(core, 299.0, b"lab") == []

@@ -228,13 +228,23 @@ def test_who_plays_is_known_until_it_leaves_and_when_it_connects_anew() -> None:
     one, _ = peers.join(b"1", hello_of("one"), 0.0)
     peers.join(b"2", hello_of("two"), 0.0)
     assert peers.playing == set()
-    peers.is_duplicate(one, 1)
-    one.plays = True
+    peers.playing.add(one.incarnation)
     assert peers.playing == {one.incarnation}
     assert peers.moved(b"3", hello_of("one")) == b"1"
     assert peers.playing == {one.incarnation}
     peers.leave(b"3")
     assert peers.playing == set()
+
+
+def test_who_is_left_behind_is_not_waited_for_again_because_it_connects_anew() -> None:
+    peers = Peers()
+    one, _ = peers.join(b"1", hello_of("one"), 0.0)
+    two, _ = peers.join(b"2", hello_of("two"), 0.0)
+    peers.playing |= {one.incarnation, two.incarnation}
+    assert peers.leave_behind([two.incarnation]) == ["one"]
+    one.plays = True
+    peers.moved(b"3", hello_of("one"))
+    assert peers.playing == {two.incarnation}
 
 
 def test_whoever_keeps_something_of_a_peer_is_told_when_it_leaves_or_moves() -> None:
