@@ -2,16 +2,23 @@
 
 import errno
 import os
-import stat
 from pathlib import Path
+from typing import IO
+
+from common.host import plain_file
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on the disk; raises OSError."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    """Write a file, in place of a file or link of this name, and wait until it is on the disk; raises OSError."""
+    with plain_file.create(path) as file:
+        write_to_disk(file, data)
+
+
+def write_to_disk(file: IO[bytes], data: bytes) -> None:
+    """Write to an open file and wait until it is on the disk; raises OSError."""
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def sync_folder(path: Path) -> None:
@@ -42,9 +49,10 @@ def replace_file(path: Path, data: bytes, *, keep_access: bool = False) -> None:
     """
     partial = path.with_name(f".{path.name}.partial")
     try:
-        write_synced(partial, data)
-        if keep_access:
-            _give_access(partial, path)
+        with plain_file.create(partial) as file:
+            write_to_disk(file, data)
+            if keep_access:
+                _give_access(file, path)
         partial.replace(path)
     except OSError:
         partial.unlink(missing_ok=True)
@@ -52,13 +60,17 @@ def replace_file(path: Path, data: bytes, *, keep_access: bool = False) -> None:
     sync_folder(path.parent)
 
 
-def give_owner(file: Path, like: Path) -> None:
-    """Give a new file the owner of the file `like`; if there is none, that of the folder for it. Raises OSError."""
+def give_owner(file: IO[bytes], like: Path) -> None:
+    """Give a new file the owner of the file `like`; if there is none, that of the folder for it. Raises OSError.
+
+    `file` is open, since its name may lead elsewhere by now: whoever owns the folder can put a link there.
+    """
     model = like.stat() if like.exists() else like.parent.stat()
     if os.name == "posix" and (model.st_uid, model.st_gid) != (os.geteuid(), os.getegid()):
-        os.chown(file, model.st_uid, model.st_gid)
+        os.fchown(file.fileno(), model.st_uid, model.st_gid)
 
 
-def _give_access(partial: Path, path: Path) -> None:
-    give_owner(partial, path)
-    partial.chmod(stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644)
+def _give_access(file: IO[bytes], path: Path) -> None:
+    give_owner(file, path)
+    if os.name == "posix":  # Windows has modes only in name
+        os.fchmod(file.fileno(), path.stat().st_mode & 0o777 if path.exists() else 0o644)

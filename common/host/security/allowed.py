@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import A3cdError, ConfigurationError, UnavailableError
-from common.host import file_lock
+from common.host import file_lock, plain_file
 from common.host.atomic_file import give_owner, replace_file
 from common.host.security.keys import check_key, check_name
 
@@ -108,15 +108,16 @@ def revoke(path: Path, given: str) -> tuple[str, str]:
 def _editing(path: Path) -> Iterator[dict[str, Allowed]]:
     """Yield the current list, locked against other edits: an edit must not bring back what another one has removed.
 
-    A file beside the list is locked, since an edit replaces the list's own file.
+    A file beside the list is locked, since an edit replaces the list's own file. Root edits other users' lists, so a
+    link in place of that file is not followed.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.lock")
-        new = not beside.exists()
-        with beside.open("w") as lock:
+        lock, new = plain_file.open_or_create(beside)
+        with lock:
             if new:
-                give_owner(beside, path)  # root may be the first to edit another user's list
+                give_owner(lock, path)  # root may be the first to edit another user's list
             file_lock.lock(lock, wait=True)  # on Windows two edits at one moment can lose one
             yield read(path)
     except OSError as error:

@@ -18,7 +18,7 @@ import zmq
 from zmq.utils import z85
 
 from common.errors import ConfigurationError
-from common.host.atomic_file import sync_folder, write_synced
+from common.host.atomic_file import sync_folder, write_to_disk
 
 KEY_CHARACTERS = 40
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -112,9 +112,9 @@ def write_secret(path: Path, text: str, *, replace: bool = False) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A name of its own: several actors of a host may be given one invitation at the same moment.
         descriptor, name = tempfile.mkstemp(".partial", f".{path.name}.", path.parent)
-        os.close(descriptor)
         partial = Path(name)
-        write_synced(partial, text.encode())
+        with os.fdopen(descriptor, "wb") as file:  # by its name, it could be another user's link by now
+            write_to_disk(file, text.encode())
         partial.replace(path)
         sync_folder(path.parent)
     except OSError as error:

@@ -177,6 +177,30 @@ def test_an_edit_by_root_keeps_nobody_from_the_next(path: Path) -> None:
     assert {(entry.stat().st_uid, entry.stat().st_gid) for entry in path.parent.iterdir()} == {(12, 34)}
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_in_place_of_the_lock_leads_an_edit_nowhere(path: Path, tmp_path: Path, there: bool) -> None:
+    """Root edits other users' lists: the link may lead to a file of root's, or to the name of a new one."""
+    other = tmp_path / "other"
+    if there:
+        other.write_text("precious")
+    path.parent.mkdir()
+    (path.parent / ".allowed.lock").symlink_to(other)
+    with pytest.raises(ConfigurationError, match=r"\.allowed\.lock: cannot be used: it is a link"):
+        allow(path, ONE, "lab1")
+    assert (other.exists() and other.read_text()) == ("precious" if there else False)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+def test_a_link_in_place_of_the_partial_list_leads_an_edit_nowhere(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("precious")
+    path.parent.mkdir()
+    (path.parent / ".allowed.partial").symlink_to(other)
+    allow(path, ONE, "lab1")
+    assert (other.read_text(), read(path)) == ("precious", {ONE: Allowed("lab1")})
+
+
 def test_edits_at_one_moment_undo_nothing_of_each_other(path: Path) -> None:
     keys = {f"lab{number}": KeyPair.generate("x").public for number in range(4)}
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,6 +74,25 @@ def test_a_full_disk_leaves_no_key_that_would_be_in_the_way(tmp_path: Path) -> N
         disk.free()
         KeyPair.generate("learner").write(path)
         assert KeyPair.read(path).name == "learner"
+
+
+@posix
+def test_a_link_that_takes_the_place_of_the_partial_file_gets_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever owns the folder can put one there; for root it may lead anywhere."""
+    other, make = tmp_path / "other", tempfile.mkstemp
+    other.touch()
+
+    def made_and_replaced(*given: Any) -> tuple[int, str]:
+        descriptor, name = make(*given)
+        Path(name).unlink()
+        Path(name).symlink_to(other)
+        return descriptor, name
+
+    monkeypatch.setattr(tempfile, "mkstemp", made_and_replaced)
+    write_secret(tmp_path / "a.key", "secret")
+    assert other.read_text() == ""
 
 
 def test_what_a_crash_left_beside_a_key_is_in_nobodys_way(tmp_path: Path) -> None:
