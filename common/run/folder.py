@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from common.errors import ConfigurationError, DamagedCheckpointError, UnavailableError
+from common.host import plain_file
 from common.host.modules import bare
 from common.run.status import EvaluationStatus
 from common.settings.sections import Settings
-from common.settings.toml import read
+from common.settings.toml import parse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _CHECKPOINT_NAME = re.compile(r"\d+(-\d+)?")
 _DAMAGE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 """Errors of reading a file that does not exist; any other OSError comes from the disk, and may pass."""
+SMALL_BYTES = 2**20
+"""Most bytes of the record, of the settings and of the summary, of which each has some thousand."""
 LAYOUT = "vector"
 """The key in the metadata of the weights that says how the vector is made of the tensors."""
 T = TypeVar("T")
@@ -188,7 +191,7 @@ def _bytes(file: Path) -> bytes:
 def _decoded(file: Path, kind: type[T]) -> T:
     """Return the content of a JSON file; raises as `RunFolder.record`, but one of _DAMAGE if there is no file."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=kind)
+        return msgspec.json.decode(plain_file.read(file, SMALL_BYTES), type=kind)
     except _DAMAGE:
         raise
     except OSError as error:
@@ -255,12 +258,14 @@ class RunFolder:
         give them.
         """
         self.record()
+        file = self.settings_file
         try:
-            return read(self.settings_file)
-        except ConfigurationError as error:
-            if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, _DAMAGE):
-                raise UnavailableError(str(error)) from error
-            raise
+            content = plain_file.read(file, SMALL_BYTES)
+        except _DAMAGE as error:
+            raise ConfigurationError(f"{file}: {error.strerror}") from error
+        except OSError as error:
+            raise UnavailableError(f"{file}: {error.strerror}") from error
+        return parse(content, str(file))
 
     def all_checkpoints(self) -> list[CheckpointPaths]:
         """Return every checkpoint, oldest first, by its name only: it may be damaged. Raises UnavailableError."""

@@ -13,6 +13,12 @@ from typing import IO, Any
 
 import msgspec
 
+from common.errors import ConfigurationError
+from common.host import plain_file
+
+ROW_BYTES = 2**22
+"""Most bytes of a row. One with the frames per second of ten thousand actors has a tenth of this."""
+
 
 class Place(msgspec.Struct, frozen=True):
     """A place behind a row of the metrics; all rows before it have been read."""
@@ -40,9 +46,12 @@ class MetricsRows:
         """The place behind the last row that `next` has returned."""
 
     def next(self, most: int) -> list[dict[str, Any]]:
-        """Return the next rows, at most `most`; none if there are none yet, or no file. Raises OSError."""
+        """Return the next rows, at most `most`; none if there are none yet, or no file.
+
+        Raises as `plain_file.open_to_read`; ConfigurationError, too, for a row that is too long for one.
+        """
         try:
-            with self._file.open("rb") as opened:
+            with plain_file.open_to_read(self._file) as opened:
                 return self._read(opened, most)
         except FileNotFoundError:
             return []
@@ -53,12 +62,18 @@ class MetricsRows:
             self._inode, self._offset = inode, self._find(opened)
         opened.seek(self._offset)
         found: list[dict[str, Any]] = []
-        while len(found) < most and (line := opened.readline()).endswith(b"\n"):
+        while len(found) < most and (line := self._line(opened)).endswith(b"\n"):
             self._offset += len(line)
             if (row := _row(line)) is not None:
                 self.place = Place(self.place.rows + 1, zlib.crc32(line), row_time(row))
                 found.append(row)
         return found
+
+    def _line(self, opened: IO[bytes]) -> bytes:
+        line = opened.readline(ROW_BYTES + 1)
+        if len(line) > ROW_BYTES:
+            raise ConfigurationError(f"{self._file}: cannot be read: a row has more than {ROW_BYTES} bytes")
+        return line
 
     def _find(self, opened: IO[bytes]) -> int:
         """Return the offset of the first row that has not been read."""
@@ -67,7 +82,7 @@ class MetricsRows:
             return 0
         later: int | None = None
         offset = 0
-        for line in opened:
+        while line := self._line(opened):
             if zlib.crc32(line) == self.place.crc:
                 return offset + len(line)
             row = _row(line)

@@ -13,12 +13,17 @@ from common.run.folder import RunFolder, RunRecord
 from common.run.metrics_rows import MetricsRows
 from common.run.status import EVALUATED, RunStatus
 from common.settings.sections import Settings
+from common.settings.toml import dump
 from deploy.dashboard.watched import Past
 
 GOES_ON_SECONDS = 30.0
 """A run without a summary whose last row is older than this counts as interrupted."""
 AT_ONCE = 4096
 """Rows read at a time."""
+NO_SETTINGS = (
+    "# settings.toml in the run folder holds no settings that this version of a3cd knows;\n"
+    "# `a3cd check-config --parse-only settings.toml` there says why\n"
+)
 
 
 class FolderReader:
@@ -34,12 +39,22 @@ class FolderReader:
         return self._folder.record()
 
     def past(self) -> Past:
-        """Everything that the folder tells of the run's course. Raises OSError."""
+        """Everything that the folder tells of the run's course. Raises as `MetricsRows.next`."""
         while rows := self._rows.next(AT_ONCE):
             self._past.read(rows)
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            self._past.settings = self._folder.settings_file.read_text(encoding="utf-8")
+        self._past.settings = self._settings()
         return self._past
+
+    def _settings(self) -> str:
+        """The settings as TOML, written anew; empty: there are none, or the disk does not give them.
+
+        The page never shows what a file holds that is not settings, nor an error that quotes it: the file may be
+        another one of this user's, which a link in another user's run folder leads to.
+        """
+        try:
+            return dump(self._folder.settings())
+        except A3cdError as error:
+            return "" if isinstance(error.__cause__, OSError) else NO_SETTINGS
 
     def figures(self) -> dict[str, Any]:
         """What else the folder tells, under the names that a status has for it. Raises as `RunFolder.record`."""

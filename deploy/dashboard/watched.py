@@ -42,7 +42,7 @@ class Past:
     row: Mapping[str, Any] | None = None
     """The last row."""
     settings: str = ""
-    """The file of the run's settings; empty: it cannot be read here."""
+    """The run's settings as TOML; empty: they cannot be read here."""
 
     def read(self, rows: Iterable[Mapping[str, Any]]) -> None:
         for row in rows:

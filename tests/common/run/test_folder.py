@@ -85,6 +85,23 @@ def test_no_run(tmp_path: Path) -> None:
         RunFolder(tmp_path).settings()
 
 
+def test_a_run_without_settings(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(RECORD)
+    with pytest.raises(ConfigurationError, match=r"settings\.toml: No such file"):
+        RunFolder(tmp_path).settings()
+
+
+@pytest.mark.parametrize("name", ["run.json", "settings.toml", "summary.json"])
+def test_files_that_are_too_long_are_not_read(tmp_path: Path, name: str) -> None:
+    run = RunFolder(tmp_path)
+    run.run_file.write_text(RECORD)
+    with (tmp_path / name).open("ab") as file:
+        file.truncate(2**40)  # of holes, which take no room on the disk but would in memory
+    look = run.settings if name == "settings.toml" else run.summary
+    with pytest.raises(ConfigurationError, match=f"{name}: cannot be read: it has more than"):
+        look()
+
+
 @given(st.binary(max_size=60))
 def test_a_record_that_cannot_be_read_is_named(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     run = RunFolder(tmp_path_factory.getbasetemp())
@@ -307,12 +324,12 @@ def test_folders_and_records_that_the_disk_does_not_give(
     def fail(path: Path, *_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number), str(path))
 
-    read = Path.read_bytes
+    look_up = Path.stat
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", lambda path: (fail if path.name == "settings.toml" else read)(path))
+        patch.setattr(Path, "stat", lambda path, **_: (fail if path.name == "settings.toml" else look_up)(path))
         with pytest.raises(UnavailableError, match=r"settings\.toml"):
             run.settings()
-    for name in ("read_bytes", "iterdir", "stat"):
+    for name in ("iterdir", "stat"):
         monkeypatch.setattr(Path, name, fail)
     for look in (run.record, run.all_checkpoints, run.holds_run, run.settings):
         with pytest.raises(UnavailableError, match="cannot be read now"):

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from common.run.metrics_rows import MetricsRows
+from common.errors import ConfigurationError
+from common.run import metrics_rows
+from common.run.metrics_rows import MetricsRows, Place
 from learner.record import metrics_file
 
 
@@ -93,3 +95,13 @@ def test_nothing_is_told_twice_of_a_file_that_has_less_than_the_place(file: Path
     assert rows.next(9) == []
     write(file, 9)
     assert frames(rows.next(9)) == [9]
+
+
+@pytest.mark.parametrize("place", [Place(), Place(rows=1, crc=1, time=5.0)])
+def test_a_row_without_end_is_not_read_into_memory(file: Path, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_rows, "ROW_BYTES", 100)
+    write(file, 1)
+    with file.open("a") as opened:
+        opened.write("x" * 101)
+    with pytest.raises(ConfigurationError, match=r"metrics\.jsonl: cannot be read: a row has more than 100 bytes"):
+        MetricsRows(file, place).next(10)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from common.errors import ConfigurationError
-from deploy.dashboard.folder import GOES_ON_SECONDS, FolderReader
+from deploy.dashboard.folder import GOES_ON_SECONDS, NO_SETTINGS, FolderReader
+from tests.common.host.test_plain_file import link_of_another
 
 
 def write(file: Path, *rows: dict[str, Any], end: str = "\n") -> None:
@@ -75,8 +76,87 @@ def test_settings_of_another_version_do_not_hide_the_rest(tmp_path: Path) -> Non
     run_folder(tmp_path)
     (tmp_path / "settings.toml").write_text("nonsense = 1\n")
     reader = FolderReader(tmp_path)
-    assert reader.past().settings == "nonsense = 1\n"
+    assert reader.past().settings == NO_SETTINGS
     assert reader.figures()["run"] == "ab12"
+
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"-----BEGIN OPENSSH PRIVATE KEY-----\n{SECRET}\n",
+        f'password = "{SECRET}"\n',
+        f'[network]\nkind = "{SECRET}"\n',
+        f"{SECRET} = 1\n",
+        f"\xff{SECRET}",
+    ],
+    ids=["key", "toml", "setting", "name", "no text"],
+)
+def test_a_link_to_another_file_of_this_user_shows_nothing_of_it(tmp_path: Path, content: str) -> None:
+    """The folder may be another user's, who cannot read that file but can read the page."""
+    (tmp_path / "other").write_text(content, encoding="latin-1")
+    run = tmp_path / "run"
+    run.mkdir()
+    run_folder(run)
+    for name in ("settings.toml", "summary.json"):
+        (run / name).unlink(missing_ok=True)
+        (run / name).symlink_to(tmp_path / "other")
+    reader = FolderReader(run)
+    assert reader.past().settings == NO_SETTINGS
+    assert SECRET not in str(reader.figures())
+    (run / "run.json").unlink()
+    (run / "run.json").symlink_to(tmp_path / "other")
+    with pytest.raises(ConfigurationError, match=r"run\.json") as raised:
+        reader.figures()
+    assert SECRET not in str(raised.value)
+
+
+def test_settings_are_shown_as_they_are_understood_not_as_they_are_written(tmp_path: Path) -> None:
+    run_folder(tmp_path)
+    with (tmp_path / "settings.toml").open("a") as file:
+        file.write(f"# {SECRET}\n")
+    shown = FolderReader(tmp_path).past().settings
+    assert shown.startswith("seed = 7\n")
+    assert SECRET not in shown
+
+
+def test_without_settings_there_are_none_to_show(tmp_path: Path) -> None:
+    run_folder(tmp_path)
+    (tmp_path / "settings.toml").unlink()
+    assert FolderReader(tmp_path).past().settings == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and devices of POSIX")
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("name", ["run.json", "settings.toml", "metrics.jsonl", "summary.json"])
+def test_a_pipe_or_a_device_does_not_stop_the_dashboard(tmp_path: Path, name: str, kind: str) -> None:
+    run_folder(tmp_path)
+    file = tmp_path / name
+    file.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to("/dev/zero")
+    reader = FolderReader(tmp_path)
+    if name == "settings.toml":
+        assert reader.past().settings == NO_SETTINGS
+    elif name == "summary.json":
+        assert reader.figures()["run"] == "ab12"
+    else:
+        with pytest.raises(ConfigurationError, match="not a regular file"):
+            (reader.record if name == "run.json" else reader.past)()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners of POSIX")
+def test_rows_are_not_read_by_another_users_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last row is shown whole, and so would be the last line of a file of tokens."""
+    run_folder(tmp_path)
+    (tmp_path / "metrics.jsonl").unlink()
+    link_of_another(tmp_path / "metrics.jsonl", monkeypatch)
+    with pytest.raises(ConfigurationError, match=r"metrics\.jsonl: .* another user's link"):
+        FolderReader(tmp_path).past()
 
 
 def test_a_folder_without_a_run(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,6 +89,15 @@ def test_the_past_is_that_of_the_same_run_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("where", ["/nowhere/at/all", "", "bad\0name"])
 def test_a_folder_on_another_host_is_no_error(where: str) -> None:
     assert past_of(run_status(run_dir=where)) is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+@pytest.mark.parametrize("name", ["run.json", "metrics.jsonl"])
+def test_a_pipe_in_the_folder_that_a_learner_names_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    run_folder(tmp_path)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    assert past_of(run_status(run="ab12", run_dir=str(tmp_path))) is None
 
 
 class StopAfter(Event):
