@@ -2,7 +2,7 @@
 
 The learner's thread hands over a status once a second and never waits. A client that asks often, slowly or endlessly
 can only take the places of other clients: few connections are served at a time and per second, and each is ended in
-time.
+time. If only this machine can connect, so can the pages in its users' browsers: a request must name this machine.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from common.host.addresses import Address
+from common.host.host_header import Hosts
 from common.host.service.logs import LineLimit
 from common.run import prometheus
 from common.run.status import RunStatus
@@ -46,7 +47,8 @@ class Exporter:
         """Raises ConfigurationError if prometheus_client is not installed, and what `sockets.reserve` raises."""
         self._statuses: list[RunStatus] = []
         registry = prometheus.registry_of(lambda: self._statuses, process=True)
-        self._server = _Server(sockets.reserve(address, "--metrics"), registry)
+        hosts = Hosts({address.host, socket.gethostname()}, loopback=True) if address.loopback else None
+        self._server = _Server(sockets.reserve(address, "--metrics"), registry, hosts)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(LOOK_SECONDS,), name="exporter", daemon=True
         )
@@ -78,11 +80,13 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = False  # so that closing waits for the threads, which end at once
 
-    def __init__(self, listener: socket.socket, registry: CollectorRegistry) -> None:
+    def __init__(self, listener: socket.socket, registry: CollectorRegistry, hosts: Hosts | None) -> None:
+        """`hosts`: the names under which it answers; None: any."""
         super().__init__(listener.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
         self.registry = registry
+        self.hosts = hosts
         self.lines = LineLimit(REPEAT_SECONDS, 1.0, 1)
         self._lock = threading.Lock()
         self._open: dict[socket.socket, float] = {}
@@ -133,6 +137,11 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
+        host, hosts = self.headers.get("Host"), self.server.hosts
+        if hosts is not None and host is not None and not hosts.allow(host):  # no browser leaves the header out
+            why = "the metrics are told under this machine's own names only, such as localhost and 127.0.0.1\n"
+            self._answer(HTTPStatus.FORBIDDEN, "text/plain", why.encode())
+            return
         if self.path.partition("?")[0] != PATH:
             self._answer(HTTPStatus.NOT_FOUND, "text/plain", f"the metrics are at {PATH}\n".encode())
             return

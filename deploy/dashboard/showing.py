@@ -12,8 +12,9 @@ from contextlib import ExitStack
 from threading import Event, Thread
 
 from common.errors import A3cdError
+from common.host.host_header import Hosts
 from common.wire.client import unanswered
-from deploy.dashboard.door import Door, Hosts
+from deploy.dashboard.door import Door
 from deploy.dashboard.watched import WatchedRun
 from deploy.dashboard.web import serve
 

@@ -16,8 +16,9 @@ from tornado.httpserver import HTTPServer
 from tornado.web import Application, HTTPError, RequestHandler, StaticFileHandler
 
 from common.errors import ConfigurationError
+from common.host.host_header import Hosts, port_of
 from common.run import prometheus
-from deploy.dashboard.door import Door, Hosts, port_of
+from deploy.dashboard.door import Door
 from deploy.dashboard.watched import ACTOR_FIELDS, WatchedRun
 
 STATIC = Path(__file__).parent / "static"

@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from http.server import ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -71,6 +72,45 @@ def test_other_paths_name_the_right_one(serving: Exporter) -> None:
         urllib.request.urlopen(serving.url + "s", timeout=PATIENCE)
     with raised.value as answer:
         assert (answer.code, answer.read()) == (404, b"the metrics are at /metrics\n")
+
+
+def answer_to(one: Exporter, host: str | None) -> tuple[int, str]:
+    """Status and body of the answer to a scrape with this Host header."""
+    with contextlib.closing(HTTPConnection(*one.url.split("/")[2].split(":"), timeout=PATIENCE)) as connection:
+        connection.putrequest("GET", "/metrics", skip_host=True)
+        if host is not None:
+            connection.putheader("Host", host)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+@pytest.mark.parametrize("host", ["evil.example:9464", "evil.example", "localhost.evil.example", "192.0.2.7:9464", ""])
+def test_a_page_of_the_internet_whose_name_leads_here_reads_nothing(serving: Exporter, host: str) -> None:
+    serving.show(run_status())
+    status, text = answer_to(serving, host)
+    assert (status, "a3cd_" in text, "process_" in text) == (403, False, False)
+    assert "under this machine's own names only" in text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9464", "localhost:9464", "LOCALHOST", "[::1]:9464", "own", None])
+def test_a_scrape_that_names_this_machine_is_answered_as_through_a_tunnel(serving: Exporter, host: str | None) -> None:
+    status, text = answer_to(serving, socket.gethostname() if host == "own" else host)
+    assert (status, "process_" in text) == (200, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.1 is the only such address")
+def test_a_scrape_may_name_the_address_that_was_chosen() -> None:
+    with Exporter(Address("127.0.0.3", 0)) as one:
+        one.start()
+        assert answer_to(one, "127.0.0.3:9464")[0] == 200
+        assert answer_to(one, "127.0.0.4:9464")[0] == 403
+
+
+def test_beyond_this_machine_any_name_may_be_its_own() -> None:
+    with Exporter(Address("0.0.0.0", 0)) as one:
+        one.start()
+        assert answer_to(one, "gpu-box.lab.example:9464")[0] == 200
 
 
 @pytest.mark.parametrize(
