@@ -15,7 +15,7 @@ from typing import IO, Any
 import msgspec
 
 from common.errors import ConfigurationError, UnavailableError
-from common.host import file_lock
+from common.host import file_lock, plain_file
 from common.host.atomic_file import replace_file
 from common.host.versions import ENVIRONMENTS, commit, versions
 from common.run.folder import RunFolder, RunRecord
@@ -41,7 +41,7 @@ class LockedRun:
     folder: RunFolder
     record: RunRecord
     settings: Settings
-    lock: IO[str]
+    lock: IO[bytes]
 
     def begin(self, settings: Settings) -> None:
         """Begin the epoch with these settings, which are those of the run, resolved; raises UnavailableError."""
@@ -115,7 +115,7 @@ def _made_of() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _locked(folder: RunFolder, fits: Callable[[RunFolder], object], wrong: Collection[int]) -> Iterator[IO[str]]:
+def _locked(folder: RunFolder, fits: Callable[[RunFolder], object], wrong: Collection[int]) -> Iterator[IO[bytes]]:
     """Make and lock the folder; unlock it only if the block fails.
 
     `fits` is called before anything is made, and again once nobody else can change the folder. It raises if the folder
@@ -169,16 +169,16 @@ def _left_by_a_start(folder: RunFolder, entries: Collection[str]) -> set[str]:
     return {lock, settings, f".{settings}.partial", f".{record}.partial"} if lock in entries else set()
 
 
-def _lock(folder: RunFolder) -> IO[str]:
+def _lock(folder: RunFolder) -> IO[bytes]:
     """Open and lock the lock file, and write the id of this process into it."""
-    file = folder.lock_file.open("a+", encoding="ascii")
+    file, _ = plain_file.open_or_create(folder.lock_file)
     try:
         file_lock.lock(file, wait=False)  # on Windows nothing keeps two learners out of one folder
         os.ftruncate(file.fileno(), 0)
         os.write(file.fileno(), f"{os.getpid()}\n".encode())
     except BlockingIOError as error:
         file.seek(0)
-        holder = file.read().strip() or "unknown"
+        holder = file.read(20).decode(errors="replace").strip() or "unknown"
         file.close()
         raise UnavailableError(f"{folder.path}: another learner (process {holder}) is at work here") from error
     except BaseException:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from common.errors import A3cdError, ConfigurationError, UnavailableError
-from common.host import file_lock
+from common.host import file_lock, plain_file
 from common.run.folder import RunFolder
 from common.settings.sections import Environment, Network, Optimizer, Settings
 from common.settings.toml import override
@@ -134,7 +134,7 @@ def test_only_what_the_operator_wrote_is_his_mistake(
     def fail(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    for name, target in (("open", Path), ("replace_file", folder), ("ftruncate", os)):
+    for name, target in (("open_or_create", plain_file), ("replace_file", folder), ("ftruncate", os)):
         with monkeypatch.context() as patch:
             patch.setattr(target, name, fail)
             with pytest.raises(new, match=re.escape(os.strerror(number))):

@@ -87,7 +87,7 @@ def fake_torch(usable: bool, cuda: str | None, warning: str = "") -> Any:
 @pytest.mark.parametrize(
     ("torch", "driver", "state", "text"),
     [
-        (fake_torch(True, "12.4"), True, "ok", "Some GPU: a learner uses it (optimizer.device = auto)"),
+        (fake_torch(True, "12.4"), True, "ok", "Some GPU: a learner uses it, but not for gradients of dense networks"),
         (fake_torch(False, None), False, "ok", "none: the learner runs on the CPU"),
         (fake_torch(False, None), True, "warn", "an NVIDIA driver is here, but torch 2.3 has no CUDA"),
         (fake_torch(False, "12.4", "too old\nsee there"), True, "warn", "cannot use it: too old"),
