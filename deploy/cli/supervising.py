@@ -6,8 +6,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ Start = Callable[..., Child]
 
 
 def supervise(request: TrainRequest) -> tuple[int, dict[str, Any]]:
-    """Run until the learner has ended; progress goes to stderr.
+    """Run until the learner has ended; progress goes to stderr, and is lost where that takes nothing.
 
     Returns the learner's exit code, or that of a signal to this process, and the run's summary; empty: it wrote none.
     Raises UnavailableError when learner or launcher die, or no actor can be started now; ConfigurationError when none
@@ -63,13 +63,15 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any]]:
         learner, address = _start_learner(partial(start, learners.say), request, stack)
         signals = stack.enter_context(Signals())
         launcher = start(others.say, *request.launcher(address))
+        stack.enter_context(_saved(launcher, learner))
         # Imported here, not at the top, so that this process loads it while the two children load their own libraries.
         from deploy.cli.evaluating import Evaluating
         from deploy.cli.observer import Observer
         from deploy.cli.tracking import Tracking
         from deploy.cli.view.progress import open_view
+        from deploy.cli.view.quiet import quiet
 
-        view = stack.enter_context(open_view(warnings=False))  # the learner's own lines have them
+        view = stack.enter_context(open_view(quiet(sys.stderr), warnings=False))  # the learner's own lines have them
         learners.release(view.say)
         observer = stack.enter_context(Observer(LearnerEndpoint(address)))
         begun = time.monotonic()
@@ -217,6 +219,16 @@ def _stop(*children: Child) -> None:
     until = time.monotonic() + STOP_SECONDS
     for child in children:
         child.wait(until - time.monotonic())
+
+
+@contextmanager
+def _saved(*children: Child) -> Iterator[None]:
+    """If anything fails inside, the children end as after a signal, the learner with a checkpoint."""
+    try:
+        yield
+    except BaseException:
+        _stop(*children)
+        raise
 
 
 def _died(daemon: str, code: int, run_dir: Path) -> UnavailableError:

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import statistics
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from common.errors import EXIT_DONE, ConfigurationError, UnavailableError
 from common.run.folder import RunFolder
 from deploy.children import Child, Children, a3cd
 from deploy.cli.view.formatting import number
+from deploy.cli.view.quiet import quiet
 
 LOOK_SECONDS = 0.05
 MOST_SEEDS = 1000
@@ -148,7 +150,7 @@ def _run_all(words: Sequence[str], cases: Sequence[Case], jobs: int) -> list[tup
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=Console(file=quiet(sys.stderr)),
     )
     with Children() as children, bar:
         task = bar.add_task("simulations", total=len(cases))

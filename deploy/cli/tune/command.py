@@ -105,6 +105,7 @@ def run(plan: Plan, file: Path, *, trials: int, jobs: int, seed: int, as_json: b
     from deploy.cli.tune.study import folder_of, load, locked, open_study
     from deploy.cli.tune.training import starter
     from deploy.cli.tune.trials import Ended, Search, search
+    from deploy.cli.view.quiet import quiet
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     load()  # raises if Optuna is missing, before anything is made on the disk
@@ -112,7 +113,7 @@ def run(plan: Plan, file: Path, *, trials: int, jobs: int, seed: int, as_json: b
         study.try_interrupted_again()
         with Children() as children, Signals() as signals:
             tasks = Search(study, folder_of(file), starter(plan, children), trials=trials, jobs=jobs)
-            with Progress(*columns, console=Console(stderr=True)) as bar:
+            with Progress(*columns, console=Console(file=quiet(sys.stderr))) as bar:
                 task = bar.add_task("trials", total=trials, completed=study.done)
 
                 def hear(ended: Ended) -> None:
@@ -123,7 +124,8 @@ def run(plan: Plan, file: Path, *, trials: int, jobs: int, seed: int, as_json: b
                 over = search(tasks, hear, lambda: signals.requested is not None, LOOK_SECONDS)
         _tell(study, as_json)
         if not over:
-            click.echo("interrupted: the same command goes on with the trials that ran", err=True)
+            said = "interrupted: the same command goes on with the trials that ran"
+            click.echo(said, file=quiet(sys.stderr))
         return EXIT_DONE if over else signals.exit_code
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from common.errors import EXIT_CONFIGURATION, EXIT_DONE
+from deploy.cli import seeds
 from deploy.cli.seeds import One, show_plan, show_results, without
+from tests.helpers.broken_output import BrokenOutput
 from tests.helpers.command_line import a3cd
 from tests.helpers.run_folders import run_folder
 
@@ -107,6 +110,17 @@ def test_what_there_is_is_shown_as_by_runs(folder: Path, capsys: pytest.CaptureF
         "  seed 2: not begun",
         f"  go on     a3cd train {ENV} --seeds 0..2 --run-dir mine --resume",
     ]
+
+
+def test_a_stderr_that_takes_nothing_ends_none_of_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(one: One, *_: object) -> None:
+        one.exit_code = EXIT_DONE
+
+    monkeypatch.setattr(seeds, "_run", run)
+    monkeypatch.setattr(sys, "stderr", BrokenOutput())
+    all_of_them = every()
+    assert seeds.train(all_of_them, [ENV], as_json=False) == EXIT_DONE
+    assert [one.exit_code for one in all_of_them] == [EXIT_DONE] * 3
 
 
 def test_for_programs_it_is_a_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +21,7 @@ from common.settings.toml import dump, override, read
 from deploy.cli import preflight
 from deploy.cli.supervising import summary_of, supervise
 from learner.record.run_lock import create
+from tests.helpers.broken_output import BrokenOutput
 from tests.helpers.stage import Stage, ends, planned, write_summary
 from tests.helpers.status import run_status
 
@@ -116,6 +119,31 @@ def test_a_learner_that_dies_ends_the_training(stage: Stage, tmp_path: Path) -> 
     with pytest.raises(UnavailableError, match="the learner ended with exit code 137"):
         supervise(planned(run_dir=tmp_path / "x"))
     assert stage.launcher.asked
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EPIPE])
+def test_a_stderr_that_takes_nothing_costs_nothing(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, terminal: bool
+) -> None:
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "80"), ("LINES", "24")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stderr", BrokenOutput(number, terminal=terminal))
+    stage.looks = [run_status, run_status, ends(stage, 0, run_status(state="reached"))]
+    code, told = supervise(planned(run_dir=tmp_path / "x"))
+    assert (code, told["state"]) == (0, "reached")
+    assert not stage.learner.asked
+
+
+def test_an_error_of_our_own_ends_the_run_with_a_checkpoint(stage: Stage, tmp_path: Path) -> None:
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    stage.looks = [fail]
+    with pytest.raises(RuntimeError, match="a bug"):
+        supervise(planned(run_dir=tmp_path / "x"))
+    assert stage.learner.asked and stage.launcher.asked, "as by a signal"
+    assert stage.learner.exit_code is not None, "it has been waited for"
 
 
 def test_trackers_are_told_of_a_run_that_has_begun(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,10 @@ from common.host.service.signals import Signals
 from common.settings.sections import Settings
 from common.settings.toml import read
 from deploy.cli.tune import training
+from deploy.cli.tune.command import plan_of, run
 from deploy.cli.tune.study import locked
 from deploy.cli.tune.training import Training
+from tests.helpers.broken_output import BrokenOutput
 from tests.helpers.command_line import a3cd
 from tests.helpers.tuning import FakeTrainings
 
@@ -52,6 +55,16 @@ def test_a_search_tells_what_it_found_and_writes_it(trainings: FakeTrainings) ->
     assert shown["trials"][0]["values"]["optimizer.learning_rate"] == found.optimizer.learning_rate
     assert a3cd(*words, "--trials", 4).exit_code == 0
     assert len(trainings.all) == 8, "one more trial"
+
+
+def test_a_stderr_that_takes_nothing_does_not_end_the_search(
+    trainings: FakeTrainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = dict.fromkeys(("algorithm", "network", "actors", "seconds", "score"))
+    plan = plan_of("CartPole-v1", assignments=(), searched=(), frames=1000, seeds=1, simulate=False, **options)
+    monkeypatch.setattr(sys, "stderr", BrokenOutput())
+    assert run(plan, Path("mine.db"), trials=3, jobs=1, seed=0, as_json=True) == 0
+    assert len(trainings.all) == 3
 
 
 def test_the_default_study_is_of_the_presets_algorithm(trainings: FakeTrainings) -> None:

@@ -1,0 +1,30 @@
+"""An output that nobody may depend on: what it does not take is dropped."""
+
+from contextlib import suppress
+from typing import Any, TextIO, cast
+
+
+def quiet(stream: TextIO) -> TextIO:
+    """`stream`, except that errors of writing are ignored; each write is a new attempt.
+
+    For what is told of work that goes on for hours: the terminal may be closed, the disk of the log may be full for a
+    while, and `2>&1 | head` reads the first lines only. The work must not end with them.
+    """
+    return cast("TextIO", _Quiet(stream))
+
+
+class _Quiet:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):  # ValueError: it is closed
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
