@@ -21,8 +21,11 @@ _log = logging.getLogger(__name__)
 
 
 def words(address: Address, modules: Sequence[str]) -> list[str]:
-    """The arguments of `a3cd` for an evaluator; `modules`: options that allow it to import modules."""
-    return ["evaluator", str(address), "--name", "here", "--nice", NICENESS, *modules]
+    """The arguments of `a3cd` for an evaluator of a learner without keys, as that of a training on this machine is.
+
+    `modules`: options that allow it to import modules.
+    """
+    return ["evaluator", str(address), "--insecure", "--name", "here", "--nice", NICENESS, *modules]
 
 
 class Evaluating:

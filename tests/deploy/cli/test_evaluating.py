@@ -41,7 +41,7 @@ def test_a_short_training_never_starts_one() -> None:
     stage = Stage()
     assert stage.count(100.0) == stage.count(99.9 + AFTER_SECONDS) == 0
     assert stage.count(100.0 + AFTER_SECONDS) == stage.count(1e6) == 1
-    words = ("evaluator", "tcp://127.0.0.1:5555", "--name", "here", "--nice", "19", "--allow-module", "games")
+    words = ("evaluator", "tcp://127.0.0.1:5555", "--insecure", "--name", "here", "--nice", "19", "--allow-module", "games")
     assert stage.started == [words]
 
 

@@ -8,10 +8,14 @@ import pytest
 
 from common.errors import ConfigurationError
 from common.host.addresses import Address
+from common.host.security import access
+from common.host.security.credential import Credential, file_name
+from common.host.security.keys import KeyPair
 from common.settings.sections import Settings
 from common.settings.toml import override
-from deploy.cli.request import TrainRequest, request
+from deploy.cli.request import USUAL, TrainRequest, request
 from learner.record.run_lock import create
+from tests.helpers.command_line import a3cd
 
 NOTHING = dict.fromkeys(("algorithm", "network", "seed", "frames", "episodes", "seconds", "until_return"))
 
@@ -144,3 +148,17 @@ def test_a_curve_is_drawn_unless_nobody_wants_it() -> None:
 def test_metrics_are_served_by_the_learner(metrics: Address | None, words: list[str]) -> None:
     started = planned(metrics=metrics).learner(Address("127.0.0.1", 5555))
     assert started[started.index("--no-curve") + 1 :] == words
+
+
+def test_a_stored_credential_is_not_for_the_learner_of_a_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no keys: a launcher that showed a key would wait for it for ever."""
+    monkeypatch.setattr(access, "default_folder", lambda: tmp_path)
+    Credential(USUAL, KeyPair.generate("learner").public, KeyPair.generate("here")).write(tmp_path / file_name(USUAL))
+    assert access.find(USUAL).credential is not None
+    told = a3cd(*planned(actors=(1, 1)).launcher(USUAL), "--dry-run")
+    assert told.exit_code == 0, told.output
+    assert "(without keys)" in told.stdout
+    assert f"a3cd actor {USUAL} --insecure" in told.stdout
+    assert told.stderr == "", "nothing that would alarm"

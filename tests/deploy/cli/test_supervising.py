@@ -35,7 +35,7 @@ def test_a_training_that_lasts_gets_an_evaluator(stage: Stage, tmp_path: Path, m
     stage.looks = [run_status, later, run_status, ends(stage, 0)]
     supervise(planned("games:Car-v0", run_dir=tmp_path / "x"))
     evaluator = stage.children[2]
-    assert evaluator.arguments[:2] == ("evaluator", str(stage.address))
+    assert evaluator.arguments[:3] == ("evaluator", str(stage.address), "--insecure")
     assert (evaluator.option("--nice"), evaluator.option("--allow-module")) == ("19", "games")
 
 
@@ -50,7 +50,7 @@ def test_modules_that_the_settings_name_are_allowed_to_the_launcher(stage: Stage
         stage.looks = [ends(stage, 0)]
         supervise(planned(env, network=network, run_dir=tmp_path / "x"))
         expected = [word for module in modules for word in ("--allow-module", module)]
-        assert list(stage.launcher.arguments[8:]) == expected
+        assert list(stage.launcher.arguments[9:]) == expected
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -28,7 +28,7 @@ def test_to_the_end(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert stage.handed == [stage.address.port, stage.address.port + 1]
     assert parse(stage.settings.read(), "") == one.settings
     assert "--resume" not in stage.learner.arguments
-    expected = ("launcher", str(stage.address), "--slots", "5", "--prestart", "2", "--name", "here")
+    expected = ("launcher", str(stage.address), "--insecure", "--slots", "5", "--prestart", "2", "--name", "here")
     assert stage.launcher.arguments == expected
     assert not stage.launcher.asked, "the learner told it"
     shown = capsys.readouterr()

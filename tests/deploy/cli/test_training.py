@@ -85,7 +85,7 @@ def test_a_dry_run_says_what_would_be_started(stand: Any, tmp_path: Path) -> Non
     assert result.exit_code == 0
     assert "reward_scale = 0.1" in result.output and "num_envs" not in result.output, "what differs from the defaults"
     assert f"a3cd learner --bind tcp://127.0.0.1:5555 --run-dir {run} --no-curve" in result.output
-    assert "a3cd launcher tcp://127.0.0.1:5555 --slots 5 --prestart 2 --name here" in result.output
+    assert "a3cd launcher tcp://127.0.0.1:5555 --insecure --slots 5 --prestart 2 --name here" in result.output
     assert "actors on this machine: 2 to 5" in result.output
     assert not run.exists()
     told = json.loads(a3cd(*words, "--json").output)
