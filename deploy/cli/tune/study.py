@@ -88,11 +88,18 @@ class Study:
         self.file = file
         self._storage = _storage(self._optuna, file)
         try:
+            with _taken(self._optuna, file):
+                self._load(seed)
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, seed: int) -> None:
+        try:
             self._study = self._optuna.load_study(study_name=NAME, storage=self._storage)
             self.plan = msgspec.convert(self._study.user_attrs["plan"], Plan)
         except (KeyError, msgspec.ValidationError) as error:
-            self.close()
-            raise ConfigurationError(f"{file}: {_NONE}") from error
+            raise ConfigurationError(f"{self.file}: {_NONE}") from error
         samplers, pruners = self._optuna.samplers, self._optuna.pruners
         # The seed depends on the trials so far, so that a search that goes on does not draw the same values again.
         drawn = sum(one.state != "waiting" for one in self.trials())
@@ -107,8 +114,8 @@ class Study:
         """Raises UnavailableError if a trial could not be written to the disk or read from it."""
         self.close()
         if isinstance(error, self._optuna.exceptions.StorageInternalError):
-            why = str(error.__cause__ or error).splitlines()[0]
-            raise UnavailableError(f"{self.file}: cannot be used now: {why}") from error
+            with _taken(self._optuna, self.file):
+                raise error
 
     def close(self) -> None:
         self._storage.remove_session()
@@ -199,16 +206,26 @@ def open_study(plan: Plan, file: Path, *, seed: int) -> Study:
     if any(folder_of(file).glob("trial-*")):
         text = f"{folder_of(file)}: holds trials, and there is no {file}"
         raise ConfigurationError(f"{text}; remove the folder, or choose another --study")
+    try:
+        _make(optuna, plan, file)
+    except UnavailableError:
+        file.unlink(missing_ok=True)  # half of a study would be in the way, once there is room
+        raise
+    return Study(file, seed=seed)
+
+
+def _make(optuna: Any, plan: Plan, file: Path) -> None:
+    """Make the file of a new study. Raises UnavailableError if the disk does not take it."""
     storage = _storage(optuna, file)
     try:
-        made = optuna.create_study(storage=storage, study_name=NAME, direction="maximize")
-        if own := plan.unsearched:
-            made.enqueue_trial(own)
-        made.set_user_attr("plan", msgspec.to_builtins(plan))  # last, since only this makes it a study
+        with _taken(optuna, file):
+            made = optuna.create_study(storage=storage, study_name=NAME, direction="maximize")
+            if own := plan.unsearched:
+                made.enqueue_trial(own)
+            made.set_user_attr("plan", msgspec.to_builtins(plan))  # last, since only this makes it a study
     finally:
         storage.remove_session()
         storage.engine.dispose()
-    return Study(file, seed=seed)
 
 
 @contextlib.contextmanager
@@ -252,9 +269,22 @@ def _storage(optuna: Any, file: Path) -> Any:
     _require_database(file)
     options = {"connect_args": {"timeout": _BUSY_SECONDS}}
     try:
-        return optuna.storages.RDBStorage(f"sqlite:///{file.absolute()}", engine_kwargs=options)
+        with _taken(optuna, file):
+            return optuna.storages.RDBStorage(f"sqlite:///{file.absolute()}", engine_kwargs=options)
     except RuntimeError as error:  # a file of another version of Optuna; the error says what to do
         raise ConfigurationError(f"{file}: {error}") from error
+
+
+@contextlib.contextmanager
+def _taken(optuna: Any, file: Path) -> Iterator[None]:
+    """Raises UnavailableError for what the disk did not take or give inside."""
+    from sqlalchemy.exc import OperationalError  # Optuna lets those of a new file pass
+
+    try:
+        yield
+    except (optuna.exceptions.StorageInternalError, OperationalError) as error:
+        why = str(error.__cause__ or error).splitlines()[0]
+        raise UnavailableError(f"{file}: cannot be used now: {why}") from error
 
 
 def _require_database(file: Path) -> None:

@@ -41,8 +41,8 @@ def test_a_short_training_never_starts_one() -> None:
     stage = Stage()
     assert stage.count(100.0) == stage.count(99.9 + AFTER_SECONDS) == 0
     assert stage.count(100.0 + AFTER_SECONDS) == stage.count(1e6) == 1
-    words = ("evaluator", "tcp://127.0.0.1:5555", "--insecure", "--name", "here", "--nice", "19", "--allow-module", "games")
-    assert stage.started == [words]
+    words = ("evaluator", "tcp://127.0.0.1:5555", "--insecure", "--name", "here", "--nice", "19")
+    assert stage.started == [(*words, "--allow-module", "games")]
 
 
 def test_where_no_process_can_be_started_it_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +190,59 @@ def test_a_disk_that_does_not_take_a_trial_is_named(file: Path) -> None:
             database.execute("DROP TABLE trials")
         database.close()
         one.ask()
+
+
+@pytest.fixture
+def room() -> Iterator[Callable[[int], None]]:
+    """Sets how many bytes a file may have, as if the disk had no more room."""
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("size", [0, 40960])
+def test_a_disk_without_room_for_a_study_is_named_and_nothing_is_left(
+    file: Path, room: Callable[[int], None], size: int
+) -> None:
+    room(size)
+    with pytest.raises(UnavailableError, match=r"study\.db: cannot be used now: .*(I/O error|full)"):
+        open_study(plan(), file, seed=0)
+    assert list(file.parent.iterdir()) == []
+
+
+def fails(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """Makes the disk fail at this step of Optuna's."""
+    optuna = load()
+
+    def fail(*_: object, **__: object) -> None:
+        raise optuna.exceptions.StorageInternalError("the commit failed") from sqlite3.OperationalError("disk is full")
+
+    monkeypatch.setattr(optuna.storages.RDBStorage, step, fail)
+
+
+@pytest.mark.parametrize("step", ["create_new_study", "set_study_user_attr"])
+def test_a_disk_that_fills_up_while_a_study_is_made_is_named_and_nothing_is_left(
+    file: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Where it fails depends on Optuna's pages, so it fails at a step of ours."""
+    with monkeypatch.context() as context:
+        fails(context, step)
+        with pytest.raises(UnavailableError, match=r"study\.db: cannot be used now: disk is full"):
+            open_study(plan(), file, seed=0)
+    assert list(file.parent.iterdir()) == []
+    open_study(plan(), file, seed=0).close()
+
+
+def test_a_disk_that_does_not_give_a_study_is_named_and_the_study_is_left(
+    file: Path, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails(monkeypatch, "get_study_user_attrs")
+    with pytest.raises(UnavailableError, match=r"study\.db: cannot be used now: disk is full"):
+        open_study(plan(), file, seed=0)
+    assert file.exists()
 
 
 def test_the_plan_is_kept(study: Study) -> None:
