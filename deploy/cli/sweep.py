@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from common.errors import EXIT_DONE, ConfigurationError, UnavailableError
+from common.errors import EXIT_DONE, HOPELESS, ConfigurationError, UnavailableError
 from common.run.folder import RunFolder
 from deploy.children import Child, Children, a3cd
 from deploy.cli.view.formatting import number
@@ -144,7 +144,10 @@ def cases_of(sweep: Sequence[str], seeds: Sequence[int], folder: Path) -> Iterat
 
 
 def _run_all(words: Sequence[str], cases: Sequence[Case], jobs: int) -> list[tuple[Case, dict[str, Any]]]:
-    """Run all cases; returns each with its summary, in order. Raises UnavailableError if one fails."""
+    """Run all cases; returns each with its summary, in order.
+
+    Raises UnavailableError if one fails, ConfigurationError if it would fail again.
+    """
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -165,7 +168,8 @@ def _run_all(words: Sequence[str], cases: Sequence[Case], jobs: int) -> list[tup
                 if child.exit_code is None:
                     continue
                 if child.exit_code != EXIT_DONE:
-                    raise UnavailableError(f"{case.folder}: ended with {child.exit_code}: {' '.join(child.last_lines)}")
+                    kind = ConfigurationError if child.exit_code in HOPELESS else UnavailableError
+                    raise kind(f"{case.folder}: ended with {child.exit_code}: {' '.join(child.last_lines)}")
                 del running[key]
                 bar.advance(task)
     return [(case, RunFolder(case.folder).summary()) for case in cases]

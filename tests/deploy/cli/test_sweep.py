@@ -3,11 +3,13 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from common.errors import EXIT_CONFIGURATION, EXIT_TRY_LATER, ConfigurationError
+from deploy.children import Children
 from deploy.cli.sweep import COLUMNS, Case, cases_of, median, seeds_of, table, values_of
 from tests.deploy.cli.test_simulate import run_file
 from tests.helpers.command_line import a3cd
@@ -69,10 +71,26 @@ def test_simulations_run_as_processes_and_their_results_are_printed(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_one_that_fails_ends_the_sweep_and_is_named(tmp_path: Path) -> None:
-    words = ("--sweep", "network.hidden=[8],[-8]", "--run-dir", tmp_path / "all")
+def test_one_that_can_never_do_ends_the_sweep_for_good_and_is_named(tmp_path: Path) -> None:
+    words = ("--sweep", "network.hidden=[-8]", "--run-dir", tmp_path / "all")
     result = a3cd("simulate", run_file(tmp_path), *words)
-    assert result.exit_code == EXIT_TRY_LATER
+    assert result.exit_code == EXIT_CONFIGURATION
+    assert "network.hidden=[-8],seed=0: ended with 78" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(78, EXIT_CONFIGURATION), (2, EXIT_CONFIGURATION), (75, EXIT_TRY_LATER), (1, EXIT_TRY_LATER)],
+)
+def test_one_that_fails_ends_the_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, expected: int
+) -> None:
+    def start(self: Children, *_: object) -> SimpleNamespace:
+        return SimpleNamespace(exit_code=code, last_lines=["a reason"])
+
+    monkeypatch.setattr(Children, "start", start)
+    result = a3cd("simulate", run_file(tmp_path), "--sweep", "actors=1", "--run-dir", tmp_path / "all")
+    assert (result.exit_code, f"actors=1,seed=0: ended with {code}: a reason" in result.stderr) == (expected, True)
 
 
 def test_costs_are_not_measured_beside_other_simulations(tmp_path: Path) -> None:
