@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import A3cdError
+from common.host import file_lock
 from common.run.folder import RunFolder, RunRecord
 from common.run.metrics_rows import MetricsRows
 from common.run.status import EVALUATED, RunStatus
@@ -17,7 +18,7 @@ from common.settings.toml import dump
 from deploy.dashboard.watched import Past
 
 GOES_ON_SECONDS = 30.0
-"""A run without a summary whose last row is older than this counts as interrupted."""
+"""A run without a summary whose lock is free counts as interrupted if its last row is older than this."""
 AT_ONCE = 4096
 """Rows read at a time."""
 NO_SETTINGS = (
@@ -65,13 +66,19 @@ class FolderReader:
             "run_dir": str(self._folder.path),
             "host": record.host,
             "versions": record.versions,
-            "state": "running" if self._fresh() else "interrupted",
+            "state": "running" if self._goes_on() else "interrupted",
         }
         with contextlib.suppress(A3cdError):  # settings of another version of a3cd: the rest is shown
             found |= _from_settings(self._folder.settings())
         return found | _from_row(self._past.row or {}) | self._summary()
 
-    def _fresh(self) -> bool:
+    def _goes_on(self) -> bool:
+        """Whether a learner is at work. One that evaluates last, or whose disk is full, writes no rows.
+
+        Where the file system has no locks, only the rows tell.
+        """
+        if file_lock.is_held(self._folder.lock_file):
+            return True
         with contextlib.suppress(OSError):
             return time.time() - self._folder.metrics_file.stat().st_mtime < GOES_ON_SECONDS
         return False

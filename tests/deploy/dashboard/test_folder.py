@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from common.errors import ConfigurationError
+from common.host import file_lock
+from common.run.folder import RunFolder
 from deploy.dashboard.folder import GOES_ON_SECONDS, NO_SETTINGS, FolderReader
 from tests.common.host.test_plain_file import link_of_another
 
@@ -50,6 +52,17 @@ def test_a_run_without_a_summary_goes_on_or_was_interrupted(tmp_path: Path) -> N
     long_ago = tmp_path.stat().st_mtime - 2 * GOES_ON_SECONDS
     os.utime(tmp_path / "metrics.jsonl", (long_ago, long_ago))
     assert reader.figures()["state"] == "interrupted"
+
+
+def test_a_run_whose_learner_is_at_work_goes_on_without_rows(tmp_path: Path) -> None:
+    """As while the last evaluation is waited for, or the disk is full."""
+    folder = RunFolder(run_folder(tmp_path))
+    long_ago = tmp_path.stat().st_mtime - 2 * GOES_ON_SECONDS
+    os.utime(folder.metrics_file, (long_ago, long_ago))
+    with folder.lock_file.open("a") as held:
+        file_lock.lock(held, wait=False)
+        assert FolderReader(tmp_path).figures()["state"] == "running"
+    assert FolderReader(tmp_path).figures()["state"] == "interrupted"
 
 
 def test_the_summary_of_an_epoch_before_is_not_of_the_run_as_it_is(tmp_path: Path) -> None:
