@@ -172,6 +172,24 @@ def test_two_runs_beside_each_other_and_the_zoom_by_keyboard(page: Browser) -> N
         assert page.errors() == []
 
 
+def test_another_run_is_shown_whole_whatever_part_of_the_one_before_was(page: Browser) -> None:
+    first, second = (WatchedRun("folder", f"runs/{name}", 0.0) for name in ("long", "short"))
+    for seconds in range(1000, 1200):
+        first.took(0.0, run_status(seconds=float(seconds), frames=seconds))
+    for seconds in range(50):
+        second.took(0.0, run_status(seconds=float(seconds), frames=seconds))
+    with served([first, second]) as port:
+        page.resize(1280, 900)
+        page.open(f"http://127.0.0.1:{port}/")
+        page.wait("document.querySelector('#charts').dataset.points == '200'", "curves")
+        page.script("document.querySelector('#span input[value=\"0.05\"]').click()")
+        page.wait("Number(document.querySelector('#charts').dataset.points) < 20", "the last of them")
+        page.keys("2")
+        page.wait("document.querySelector('#charts').dataset.points == '50'", "all of the other run")
+        assert page.script("return document.querySelector('#span input:checked').value") == "1"
+        assert page.errors() == []
+
+
 def test_the_first_paint_is_within_a_second(page: Browser) -> None:
     """On loopback, with a thousand actors; the best of some, since other programs may have the processors."""
     with served([thousand()]) as port:

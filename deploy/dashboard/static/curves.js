@@ -38,7 +38,8 @@ export class Curves {
     this.goal = figures.goal;
     if (run !== this.run) {
       this.run = run;
-      this.window = null;
+      this.whole();
+      this.full = null; // another run has another length
       this.built = null;
     }
     this.offer();
@@ -47,6 +48,13 @@ export class Curves {
       this.timer = true;
       this.ask();
     }
+  }
+
+  // From now on the whole run is shown.
+  whole() {
+    this.window = null;
+    this.part = 1;
+    find("span").querySelector("input").checked = true;
   }
 
   get chosen() {
@@ -67,7 +75,7 @@ export class Curves {
   }
 
   listen() {
-    find("over").addEventListener("change", (event) => { this.over = event.target.value; this.window = null; this.part = 1; find("span").querySelector("input").checked = true; this.change(); });
+    find("over").addEventListener("change", (event) => { this.over = event.target.value; this.whole(); this.change(); });
     find("span").addEventListener("change", (event) => { this.part = Number(event.target.value); this.window = null; this.change(); });
     for (const button of document.querySelectorAll("[data-move]")) button.addEventListener("click", () => this.move(button.dataset.move));
     const keys = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", 0: "all" };
@@ -149,7 +157,7 @@ export class Curves {
       this.sources.get(number).data = columns(samples, this.over);
     }
     if (low > high) return;
-    if (!this.window && this.part === 1) this.full = [low, high];
+    if (!this.window && (this.part === 1 || !this.full)) this.full = [low, high];
     else if (!this.window && this.full) this.full = [this.full[0], high];
     const begin = this.part < 1 && !this.window ? Math.max(low, high - this.part * (high - this.full[0])) : low;
     this.shown = this.window ?? [begin, high > begin ? high : begin + 1];
