@@ -2,8 +2,10 @@
 
 import errno
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 
@@ -14,10 +16,12 @@ from PIL import Image
 from actor.agent import EPISODE_STEPS, GIF_STEPS
 from actor.agent.rendering import natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, UnavailableError
 from common.rl.seeds import held_out_seeds
 
 CODECS = {".mp4": "libx264", ".webm": "libvpx-vp9"}
+_OPERATORS = frozenset({None, errno.EACCES, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EPERM})
+"""Reasons why a file cannot be written that do not pass by themselves; None: one of our own."""
 
 Pixels = NDArray[np.uint8]
 Writer = Callable[[Path, Iterator[Pixels], float], None]
@@ -40,7 +44,7 @@ def record(
     else EPISODE_STEPS. `sampled` as for `evaluate`. Returns each episode's return, the undiscounted sum of the
     environment's own rewards.
     Raises ConfigurationError (no run, no such environment, it draws no pictures, another kind of file, a package is
-    missing, the file cannot be written) and UnavailableError (the environment fails).
+    missing, the file cannot be written) and UnavailableError (the environment or the disk fails).
     """
     write, default_steps = _writer(out)
     trained = open_run(run, checkpoint)
@@ -64,7 +68,10 @@ def record(
 
 @contextmanager
 def _whole(out: Path) -> Iterator[Path]:
-    """Give a file for the recording, which takes the place of `out` once it is complete. Raises ConfigurationError."""
+    """Give a file for the recording, which takes the place of `out` once it is complete.
+
+    Raises ConfigurationError for what the operator can put right, UnavailableError for a disk that fails.
+    """
     partial = out.with_name(f".{out.stem}.partial{out.suffix}")
     try:
         if out.is_dir():
@@ -74,7 +81,8 @@ def _whole(out: Path) -> Iterator[Path]:
         partial.replace(out)
     except OSError as error:
         reason = error.strerror or str(error).partition("\n")[0]
-        raise ConfigurationError(f"{out}: cannot be written: {reason}") from error
+        kind = ConfigurationError if error.errno in _OPERATORS else UnavailableError
+        raise kind(f"{out}: cannot be written: {reason}") from error
     finally:
         partial.unlink(missing_ok=True)
 
@@ -111,23 +119,26 @@ def _write_gif(out: Path, frames: Iterator[Pixels], rate: float) -> None:
 
 
 def _write_video(out: Path, frames: Iterator[Pixels], rate: float) -> None:
-    from imageio_ffmpeg import write_frames
+    """Lets ffmpeg write the file. It is not left to imageio_ffmpeg.write_frames, which ignores its exit code."""
+    from imageio_ffmpeg import get_ffmpeg_exe
 
     first = next(frames)
     height, width = (side - side % 2 for side in first.shape[:2])  # both codecs take even sides only
-    encoder = write_frames(
-        out,
-        (width, height),
-        fps=rate,
-        codec=CODECS[out.suffix.lower()],
-        quality=None,
-        macro_block_size=1,
-        ffmpeg_log_level="error",
-        output_params=["-crf", "24", "-b:v", "0"],
-    )
-    with closing(encoder):
-        encoder.send(None)
-        for frame in chain([first], frames):
-            encoder.send(frame[:height, :width].tobytes())
-    if not out.exists() or not out.stat().st_size:  # because write_frames ignores ffmpeg's exit code
-        raise OSError("ffmpeg wrote nothing; its error stands above")
+    exact = str(Fraction(rate).limit_denominator())  # such as 24000/1001
+    taken = ["-f", "rawvideo", "-s", f"{width}x{height}", "-pix_fmt", "rgb24", "-r", exact, "-i", "-"]
+    given = ["-vcodec", CODECS[out.suffix.lower()], "-pix_fmt", "yuv420p", "-crf", "24", "-b:v", "0", f"file:{out}"]
+    command = [get_ffmpeg_exe(), "-y", "-v", "error", *taken, *given]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as ffmpeg:
+        assert ffmpeg.stdin is not None
+        broken = False
+        try:
+            with ffmpeg.stdin as pipe:
+                for frame in chain([first], frames):
+                    pipe.write(frame[:height, :width].tobytes())
+        except BrokenPipeError:
+            broken = True
+        except BaseException:
+            ffmpeg.kill()
+            raise
+    if broken or ffmpeg.returncode:
+        raise OSError(errno.EIO, "ffmpeg failed; its error stands above")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 import re
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from actor.agent import recording
 from actor.agent.recording import record
 from actor.agent.rendering import Picture
 from actor.agent.trained_agent import TrainedAgent
-from common.errors import ConfigurationError, UnavailableError
+from common.errors import A3cdError, ConfigurationError, UnavailableError
 
 MakeRun = Callable[..., Path]
 
@@ -101,12 +103,11 @@ def test_a_file_that_cannot_be_written(trained_run: MakeRun, tmp_path: Path) -> 
         record(trained_run(), tmp_path / "cart.gif")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # imageio_ffmpeg leaves its pipe open
 @pytest.mark.parametrize("side", [16, 512])
 def test_a_video_that_cannot_be_written(tmp_path: Path, side: int) -> None:
     """ffmpeg has taken all small pictures before it fails; the large ones meet a broken pipe."""
     frames = iter([np.zeros((side, side, 3), np.uint8)] * 3)
-    with pytest.raises(OSError, match=r"ffmpeg wrote nothing|Broken pipe"):
+    with pytest.raises(OSError, match="ffmpeg failed"):
         recording._write_video(tmp_path / "none" / "a.mp4", frames, 10.0)
 
 
@@ -115,6 +116,36 @@ def test_an_earlier_recording_is_replaced(trained_run: MakeRun, tmp_path: Path) 
     out.write_text("an old file")
     record(trained_run(), out, max_steps=2)
     assert about(out)[2] == 3
+
+
+def test_a_film_that_is_cut_off_does_not_replace_an_earlier_one(tmp_path: Path) -> None:
+    """As on a full disk: ffmpeg has written some of it."""
+    pytest.importorskip("imageio_ffmpeg")
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    noise = np.random.default_rng(0)
+    frames = (noise.integers(0, 255, (128, 128, 3), dtype=np.uint8) for _ in range(60))
+    out = tmp_path / "cart.mp4"
+    out.write_text("an old film")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        said = r"cart\.mp4: cannot be written: ffmpeg failed"
+        with pytest.raises(UnavailableError, match=said), recording._whole(out) as partial:
+            recording._write_video(partial, frames, 10.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert out.read_text() == "an old film"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(errno.ENOSPC, UnavailableError), (errno.EIO, UnavailableError), (errno.EACCES, ConfigurationError)],
+)
+def test_a_disk_that_fails_is_not_the_operators_fault(tmp_path: Path, number: int, kind: type[A3cdError]) -> None:
+    said = re.escape(f"cannot be written: {os.strerror(number)}")
+    with pytest.raises(kind, match=said), recording._whole(tmp_path / "cart.gif"):
+        raise OSError(number, os.strerror(number))
 
 
 def test_an_environment_that_fails_leaves_an_earlier_recording_alone(
