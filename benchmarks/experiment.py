@@ -65,34 +65,41 @@ OUTCOMES = tables.ROOT / "benchmarks" / "outcomes" / "experiment"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", default="0,1,2,3,4")
-    parser.add_argument("--episodes", type=int, default=100_000)
-    parser.add_argument("--frames", type=int, default=20_000_000, help="at most")
-    parser.add_argument("--exchanges", default=SHOWN, help=f"of {', '.join(EXCHANGES)}")
-    parser.add_argument("--fleets", default=FLEETS, help="numbers of actors, and ranges of those that grow")
-    parser.add_argument("--thresholds", choices=["relative", "seconds"], default="relative")
-    parser.add_argument("--score", type=float, default=10.0, help="mean return that the table has the time of")
-    parser.add_argument("--figure", type=Path, help="PNG or SVG")
-    add_options(parser, OUTCOMES)
-    arguments = parser.parse_args()
-    limits = {"limits.episodes": arguments.episodes, "limits.frames": arguments.frames}
-    cases = [
-        Case(f"{exchange}, {fleet}", settings_of(exchange, fleet, arguments.thresholds, int(seed), limits), world())
-        for seed in arguments.seeds.split(",")
-        for exchange in arguments.exchanges.split(",")
-        for fleet in arguments.fleets.split(",")
-    ]
+    arguments = parser().parse_args()
     tables.machine()
-    outcomes = run_all(cases, arguments.folder, arguments.jobs)
+    outcomes = run_all(cases(arguments), arguments.folder, arguments.jobs)
     rows = grouped([smoothed(one) for one in outcomes])
     columns = ("", "return", "episodes", "frames", "virtual hours", "lag", "actors", f"s to {arguments.score:g}")
     lines = [(name, *figures(found, arguments.score)) for name, found in rows.items()]
-    commits = ", ".join(sorted({one.commit[:8] for one in outcomes}))
-    title = f"FlappyBird-v0, {arguments.episodes:,} episodes, seeds {arguments.seeds}, simulated at {commits}"
-    tables.show(title, columns, lines)
+    print(f"simulated at {', '.join(sorted({one.commit[:8] for one in outcomes}))}")
+    tables.show(f"FlappyBird-v0, {arguments.episodes:,} episodes, seeds {arguments.seeds}", columns, lines)
     if arguments.figure is not None:
         draw(rows, arguments.figure)
+
+
+def parser() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seeds", default="0,1,2,3,4")
+    options.add_argument("--episodes", type=int, default=100_000)
+    options.add_argument("--frames", type=int, default=20_000_000, help="at most")
+    options.add_argument("--exchanges", default=SHOWN, help=f"of {', '.join(EXCHANGES)}")
+    options.add_argument("--fleets", default=FLEETS, help="numbers of actors, and ranges of those that grow")
+    options.add_argument("--thresholds", choices=["relative", "seconds"], default="relative")
+    options.add_argument("--score", type=float, default=10.0, help="mean return that the table has the time of")
+    options.add_argument("--figure", type=Path, help="PNG or SVG")
+    add_options(options, OUTCOMES)
+    return options
+
+
+def cases(given: argparse.Namespace) -> list[Case]:
+    """Return a case for each seed, exchange and fleet."""
+    limits = {"limits.episodes": given.episodes, "limits.frames": given.frames}
+    return [
+        Case(f"{exchange}, {fleet}", settings_of(exchange, fleet, given.thresholds, int(seed), limits), world())
+        for seed in given.seeds.split(",")
+        for exchange in given.exchanges.split(",")
+        for fleet in given.fleets.split(",")
+    ]
 
 
 def settings_of(exchange: str, fleet: str, unit: str, seed: int, limits: dict[str, Any]) -> Settings:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import experiment, factors, speedup
-from benchmarks.simulations import Outcome, Point, best_rate
+from benchmarks import experiment, factors, simulations, speedup
+from benchmarks.simulations import Case, Outcome, Point, best_rate, file_of
 from common.settings.sections import Settings
 from common.settings.toml import replace_at
 from simulation.cluster import Cluster
@@ -65,6 +65,28 @@ def test_a_fleet_of_the_experiment_is_fixed_or_grows(exchange: str) -> None:
     assert (fixed.scaling.policy, fixed.scaling.minimum, fixed.scaling.maximum) == ("fixed", 10, 10)
     assert (grows.scaling.policy, grows.scaling.minimum, grows.scaling.maximum) == ("episode-duration", 6, 12)
     assert fixed.algorithm.whole_episodes and fixed.limits.episodes == 5
+
+
+def test_the_experiments_outcomes_are_kept() -> None:
+    """Without them the command in docs/experiment.md simulates for six hours instead of printing its table at once."""
+    cases = experiment.cases(experiment.parser().parse_args([]))
+    files = {file_of(case, experiment.OUTCOMES) for case in cases}
+    cure = (
+        "their cases have other keys now. If a setting or a cost was added, name it in benchmarks.simulations.ADDED, "
+        "with the value that leaves a run as it was. If one was renamed or removed, rename the files. If a run is now "
+        "another one, remove them and simulate again: python -m benchmarks experiment"
+    )
+    assert len(files) == 70
+    assert set(experiment.OUTCOMES.iterdir()) == files, cure
+
+
+def test_an_added_setting_makes_another_case_only_where_it_changes_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def name(graphs: bool) -> str:
+        return file_of(Case("", replace_at(Settings(), {"optimizer.cuda_graphs": graphs})), Path()).name
+
+    before = name(False), name(True)
+    monkeypatch.setattr(simulations, "ADDED", {})
+    assert name(False) != before[0] != before[1] == name(True)
 
 
 def outcome(name: str, returns: list[float], seconds: float = 1.0) -> Outcome:
