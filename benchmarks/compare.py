@@ -1,23 +1,25 @@
 """Two results of one benchmark side by side: `python -m benchmarks compare BEFORE.json AFTER.json`.
 
-Rows with the same words are compared; each of their numbers is shown with the ratio of after to before. Figures from
-two machines, or from two days on one machine, cannot be compared: measure both within an hour.
+Rows of the same name in tables of the same title are compared: each number is shown with the ratio of after to before,
+and each word that changed. A row that only one of the results has is named too. Figures from two machines, or from two
+days on one machine, cannot be compared: measure both within an hour.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from benchmarks import tables
 from benchmarks.tables import Cell
 
 COLUMNS = ("", "figure", "before", "after", "after / before")
-Key = tuple[str, ...]
+Table = dict[str, Any]
+"""A table as `tables.show` keeps it: title, columns and rows."""
 
 
 def main() -> None:
@@ -31,28 +33,68 @@ def main() -> None:
     for name, result in zip(("before", "after"), results, strict=True):
         machine = result["machine"]
         print(f"{name:7} {result['date']}  {result['commit'][:12]}  {machine['processor']}, {machine['cores']} cores")
-    tables.show(results[0]["benchmark"], COLUMNS, compared(*results))
+        print(f"{'':7} {' '.join(result['arguments']) or 'no options'}")
+    for title, rows in compared(results[0]["tables"], results[1]["tables"]).items():
+        tables.show(f"{results[0]['benchmark']}: {title}", COLUMNS, rows)
 
 
-def compared(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[Cell, ...]]:
-    """Yield a row of COLUMNS for each number that both results have."""
-    later = dict(figures(after))
-    for (key, column), value in figures(before):
-        if (now := later.get((key, column))) is not None:
-            yield ", ".join(key), column, value, now, now / value if value else None
+def compared(before: Sequence[Table], after: Sequence[Table]) -> dict[str, list[tuple[Cell, ...]]]:
+    """Return rows of COLUMNS by the title of their table."""
+    then, now = (dict(zip(numbered(one["title"] for one in some), some, strict=True)) for some in (before, after))
+    missing: Table = {"columns": [], "rows": []}
+    return {title: list(_compared(then.get(title, missing), now.get(title, missing))) for title in then | now}
 
 
-def figures(result: dict[str, Any]) -> Iterator[tuple[tuple[Key, str], float]]:
-    """Yield each number with its key: the words of its row, numbered if they repeat, and the name of its column."""
-    for table in result["tables"]:
-        rows: dict[Key, int] = defaultdict(int)
-        for row in table["rows"]:
-            words = tuple(cell for cell in row if isinstance(cell, str))
-            rows[words] += 1
-            key = (*words, *([f"no. {rows[words]}"] if rows[words] > 1 else []))
-            for column, cell in zip(table["columns"], row, strict=True):
-                if isinstance(cell, int | float) and not isinstance(cell, bool):
-                    yield (key, column), cell
+def _compared(before: Table, after: Table) -> Iterator[tuple[Cell, ...]]:
+    width = names(before["rows"], after["rows"])
+    then, now = named(before, width), named(after, width)
+    for name in then | now:
+        if name not in now or name not in then:
+            yield name, "only before" if name in then else "only after", None, None, None
+            continue
+        for column in then[name] | now[name]:
+            old, new = then[name].get(column), now[name].get(column)
+            if _is_number(old) and _is_number(new):
+                yield name, column, old, new, new / old if old else None
+            elif old != new:
+                yield name, column, old, new, None
+
+
+def names(*of: Sequence[Sequence[Cell]]) -> int:
+    """Return how many columns from the left name a row: the fewest that tell all rows of each table apart.
+
+    Not all words, because some are results, as "3/3" is: a row that got worse would lose its partner. A column with
+    fractions was measured, and ends the names. Rows that nothing before it tells apart have the first column's name.
+    """
+    cells = [row for rows in of for row in rows]
+    shortest = min(map(len, cells), default=0)
+    most = next((n for n in range(shortest) if any(isinstance(row[n], float) for row in cells)), shortest)
+    return next(
+        (n for n in range(1, most + 1) if all(len({*_starts(rows, n)}) == len(rows) for rows in of)), min(1, most)
+    )
+
+
+def named(table: Table, width: int) -> dict[str, dict[str, Cell]]:
+    """Return each row's figures by the name of their column, by the row's name."""
+    rows = numbered(", ".join(map(str, start)) for start in _starts(table["rows"], width))
+    columns = list(numbered(table["columns"]))[width:]
+    return {name: dict(zip(columns, row[width:], strict=True)) for name, row in zip(rows, table["rows"], strict=True)}
+
+
+def numbered(words: Iterable[str]) -> Iterator[str]:
+    """Yield the words; one that was there before gets a number."""
+    seen: Counter[str] = Counter()
+    for word in words:
+        seen[word] += 1
+        yield word if seen[word] == 1 else f"{word}, no. {seen[word]}"
+
+
+def _starts(rows: Sequence[Sequence[Cell]], width: int) -> Iterator[tuple[Cell, ...]]:
+    return (tuple(row[:width]) for row in rows)
+
+
+def _is_number(cell: Cell) -> TypeGuard[int | float]:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
 if __name__ == "__main__":

@@ -186,9 +186,8 @@ def show(outcome: Outcome) -> None:
         (name, len(seconds), round(statistics.median(seconds), 1), round(max(seconds), 1))
         for name, seconds in sorted(outcome.pauses.items())
     ]
-    title = f"{len(outcome.faults)} faults; seconds from the fault to the learner's next step"
-    tables.show(title, ("fault", "times", "median", "most"), rows)
-    print(f"\nmean return {outcome.mean_return} after {outcome.frames:,} frames")
+    tables.show("Seconds from a fault to the learner's next step", ("fault", "times", "median", "most"), rows)
+    print(f"\n{len(outcome.faults)} faults; mean return {outcome.mean_return} after {outcome.frames:,} frames")
     print("replay: " + json.dumps(outcome.replay))
     for text in outcome.unexpected:
         print(f"unexpected: {text}")

@@ -59,7 +59,7 @@ def main() -> None:
         (kind, series[0], series[-1], max(series), series[-1] - series[0])
         for kind, series in zip(KINDS, zip(*samples, strict=True), strict=True)
     ]
-    title = f"Memory in MiB, {arguments.actors} actors, {arguments.minutes:g} minutes, {len(samples)} samples"
+    title = f"Memory in MiB, {arguments.actors} actors, {arguments.minutes:g} minutes"
     tables.show(title, ("", "first", "last", "max", "growth"), rows)
     pace = f"playing, {SETTINGS['environment.step_seconds']} s a step"
     shares = [(pace, 100 * playing), ("waiting for a stopped learner", 100 * waiting)]

@@ -50,8 +50,12 @@ def main() -> None:
             half = len(values) // 2
             late, early = (sum(part) / len(part) for part in (values[half:], values[:half]))
             rows.append((f"{name}, {figure}", values[0], values[-1], max(values), late - early))
-    title = f"{ended} actors ended in {given.minutes:g} minutes, {len(samples)} samples"
-    tables.show(title, ("", "first", "last", "most", "mean of the second half - first half"), rows)
+    print(f"{ended} actors ended, {len(samples)} samples")
+    tables.show(
+        f"Actors ended for {given.minutes:g} minutes",
+        ("", "first", "last", "most", "mean of the second half - first half"),
+        rows,
+    )
     for text in unexpected:
         print(f"unexpected: {text}")
     sys.exit(bool(unexpected))
