@@ -11,7 +11,8 @@ process; with two cores or more, learner and actors have one core each.
 "us per gradient" is the learner's processor time, all threads; it depends less than the rates on the machine's other
 work. "ack ms" is the time from sending a gradient to its acknowledgement; lag is in optimizer steps, over the last 1024
 gradients. With --against (benchmarks/against.py) the learner of another checkout is measured in turn, and figures are
-medians.
+medians. It gets only the settings that differ from the defaults here, because it may not know all, so its own defaults
+hold for the others.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from common.host.addresses import Address
 from common.run import presets
 from common.settings.codec_names import NAMES, PARTS
 from common.settings.sections import Settings
-from common.settings.toml import dump, override
+from common.settings.toml import dump_changed, override
 from common.wire.codecs.registry import make
 
 NETWORKS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -130,7 +131,7 @@ def run(given: argparse.Namespace, checkout: Path | None) -> dict[str, Any]:
     address = Address("127.0.0.1", free_port())
     with tempfile.TemporaryDirectory(prefix="a3cd-swarm-") as folder:
         config = Path(folder) / "run.toml"
-        config.write_text(dump(settings), encoding="utf-8")
+        config.write_text(dump_changed(settings), encoding="utf-8")  # an older checkout refuses newer keys
         program = ("-P", "-m", "deploy.cli.command")
         if given.step_seconds:
             program = ("-P", str(Path(__file__).with_name("slow_learner.py")), str(given.step_seconds))
