@@ -14,6 +14,7 @@ from benchmarks import peers, tables
 from benchmarks.peer_drivers import driver
 from benchmarks.peers import Peer, Run
 from benchmarks.runs import RunFailedError
+from tests.helpers.programs import alive, until
 
 LINE: dict[str, Any] = {
     "versions": {"python": "3.11", "torch": "2"},
@@ -83,9 +84,13 @@ def test_a_driver_that_fails_is_left_out_with_what_it_said(
 
 
 def test_a_driver_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
-    child = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
-    with pytest.raises(RunFailedError, match="did not end within 2 s"):
-        peers.output((sys.executable, "-c", f"{child}; time.sleep(600)"), {}, 2.0)
+    said = tmp_path / "pid"
+    child = f"import os, time; open({str(said)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    parent = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(600)"
+    with pytest.raises(RunFailedError, match="did not end within 3 s"):
+        peers.output((sys.executable, "-c", parent), {}, 3.0)
+    pid = int(said.read_text(encoding="utf-8"))
+    until(lambda: not alive(pid), "the end of the child")
 
 
 def test_the_goal_is_a_mean_of_a_hundred_episodes() -> None:
