@@ -31,24 +31,31 @@ class _Stopwatch:
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
+        self.total = 0.0
 
-    def around(self, function: Callable[P, T], moves: Callable[[], object] = object) -> Callable[P, T]:
-        """Returns `function` with a timer around each call that changes `moves()`; by default around every call."""
+    def around(
+        self,
+        function: Callable[P, T],
+        moves: Callable[[], object] = object,
+        without: "_Stopwatch | None" = None,
+    ) -> Callable[P, T]:
+        """Returns `function` with a timer around each call that changes `moves()`; by default around every call.
+
+        `without`: what this one measures during a call is left out of the call's seconds.
+        """
 
         def timed(*arguments: P.args, **options: P.kwargs) -> T:
+            apart = without.total if without else 0.0
             before, begun = moves(), time.thread_time()  # not wall time, which includes other processes
             try:
                 return function(*arguments, **options)
             finally:
-                seconds = time.thread_time() - begun
+                seconds = time.thread_time() - begun - (without.total - apart if without else 0.0)
                 if moves() != before:
                     self.seconds.append(seconds)
+                    self.total += seconds
 
         return timed
-
-    @property
-    def total(self) -> float:
-        return sum(self.seconds)
 
     @property
     def median(self) -> float:
@@ -75,10 +82,11 @@ def measured(settings: Settings, costs: Costs) -> Costs:
         return player
 
     actor = cluster.start_actor("measured", Host(), make_player=make)
-    core, handling, optimizing = cluster.learner.core, _Stopwatch(), _Stopwatch()
+    core, handling, optimizing, answering = cluster.learner.core, _Stopwatch(), _Stopwatch(), _Stopwatch()
     counters = core.run.stats.counters
     core.flush = optimizing.around(core.flush, lambda: counters.version)  # type: ignore[method-assign]
-    core.handle = handling.around(core.handle)  # type: ignore[method-assign]
+    core.answer = answering.around(core.answer, lambda: counters.action_bytes)  # type: ignore[method-assign]
+    core.handle = handling.around(core.handle, without=optimizing)  # type: ignore[method-assign]
     until = time.perf_counter() + SECONDS
     while not cluster.over and (time.perf_counter() < until or len(sending.seconds) < LEAST_ROLLOUTS):
         cluster.run(cluster.queue.now + 0.1)
@@ -89,15 +97,15 @@ def measured(settings: Settings, costs: Costs) -> Costs:
     acting = max(0.0, advancing.total - computing - stepping.total) / batches
     step: dict[str, float] = {"optimizer_step": optimizing.median}
     if cluster.settings.exchange.kind != "gradients":  # the step was measured with what the learner computes in it
-        frames = max(1, counters.frames) / max(1, counters.version)
-        step = {"optimizer_step": 0.0, "learner_frame": optimizing.median / frames}
+        learning, frames = optimizing.median * counters.version, max(1, counters.frames)
+        step = {"optimizer_step": 0.0, "learner_frame": (learning + answering.total) / frames}
     return msgspec.structs.replace(
         costs,
         batch_step=acting,
         environment_step=stepping.total / batches / max(1.0, environments),
         gradient=(computing + sending.total) / rollouts,
         gradient_step=0.0,
-        message=max(0.0, handling.median - optimizing.median) + SHELL_SECONDS,
+        message=handling.median + SHELL_SECONDS,
         message_mib=0.0,
         **step,
     )
