@@ -14,6 +14,7 @@ import pytest
 
 from common.errors import EXIT_SIGTERM
 from common.host.addresses import Address
+from common.host.process import raise_descriptor_limit
 from common.host.security.access import LearnerEndpoint
 from common.run.folder import RunFolder
 from common.run.status import RunStatus
@@ -87,13 +88,16 @@ def crew(house: Daemons) -> Iterator[House]:
 
 @contextlib.contextmanager
 def meanwhile(attack: Callable[[], None]) -> Iterator[None]:
-    """The attack again and again, in a thread."""
+    """The attack again and again, in a thread; at least one must get through to its end."""
     over = threading.Event()
+    through = 0
 
     def go_on() -> None:
+        nonlocal through
         while not over.is_set():
             with contextlib.suppress(OSError, AssertionError):  # it was thrown out
                 attack()
+                through += 1
 
     thread = threading.Thread(target=go_on)
     thread.start()
@@ -102,6 +106,7 @@ def meanwhile(attack: Callable[[], None]) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+    assert through > 0, "no attack got through"
 
 
 def endless_message(port: int) -> None:
@@ -122,6 +127,7 @@ def subscriptions(port: int) -> None:
 
 
 def thousand_idle(port: int) -> None:
+    raise_descriptor_limit()
     with contextlib.ExitStack() as stack:
         for number in range(1000):
             stack.enter_context(Stranger(port + number % 2, handshake=False))
@@ -143,7 +149,8 @@ def test_the_learner_trains_on_and_its_memory_does_not_grow(crew: House, attack:
     assert (after.epoch, {peer.pid for peer in after.actors}) == (1, {peer.pid for peer in before.actors})
     assert crew.process.memory_info().rss < memory + 300 * MIB
     until(lambda: crew.process.num_fds() < 100, "descriptors of connections that are gone")
-    assert "from 127.0.0.1 was ended: it" in crew.learner.said
+    if attack is endless_message:  # the others may be over before the guard looks, or are no offence
+        assert "from 127.0.0.1 was ended: it" in crew.learner.said
 
 
 @pytest.mark.slow
