@@ -13,7 +13,8 @@ step takes a tenth of that, so that the learner keeps up with ten actors, or wit
 latency of each message.
 
 Cells: thousands of frames until the mean return of 100 episodes reaches the score (median over the seeds; "-": half of
-them or more did not reach it within the budget of frames), episodes, virtual seconds, and the learning rate.
+them or more did not reach it within the budget of frames), episodes, virtual seconds, and the learning rate. A second
+table has those that did not: mean return and lag at the end (medians), at the rate with the highest return.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 import msgspec
 
 from benchmarks import tables
-from benchmarks.simulations import Case, Outcome, add_options, best_rate, grouped, run_all
+from benchmarks.simulations import Case, Outcome, add_options, best_end, best_rate, grouped, run_all
 from common.run import presets
 from common.settings.toml import replace_at
 from simulation.settings import Costs, Host, Link, Simulation
@@ -157,13 +158,18 @@ def case(
 
 
 def show(title: str, environment: str, rows: dict[str, list[Outcome]], actors: Sequence[int]) -> None:
-    score, _ = GOALS[environment]
+    score, frames = GOALS[environment]
     names = dict.fromkeys(name.rsplit(", ", 2)[0] for name in rows)
     columns = [f"{count} actors: {what}" for count in actors for what in ("k frames", "episodes", "s", "rate")]
     lines = [
         (name, *(cell for count in actors for cell in best_rate(rows, f"{name}, {count}", score))) for name in names
     ]
     tables.show(f"{title}, to {score:g}", ("", *columns), lines)
+    short = {name: [cell for count in actors for cell in best_end(rows, f"{name}, {count}", score)] for name in names}
+    columns = [f"{count} actors: {what}" for count in actors for what in ("return", "lag", "rate")]
+    lines = [(name, *cells) for name, cells in short.items() if any(cell is not None for cell in cells)]
+    if lines:
+        tables.show(f"{title}, not at {score:g} after {frames:,} frames", ("", *columns), lines)
 
 
 if __name__ == "__main__":

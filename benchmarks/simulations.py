@@ -176,6 +176,15 @@ class AtScore(NamedTuple):
     """Learning rate."""
 
 
+class AtEnd(NamedTuple):
+    """Medians at the end of runs that did not reach a score; None: they did."""
+
+    mean_return: float | None = None
+    lag: float | None = None
+    rate: float | None = None
+    """Learning rate."""
+
+
 def best_rate(rows: Mapping[str, Sequence[Outcome]], name: str, score: float) -> AtScore:
     """Return the medians at the learning rate that needs the fewest frames. rows: by `name, learning rate`."""
     found = [
@@ -183,12 +192,29 @@ def best_rate(rows: Mapping[str, Sequence[Outcome]], name: str, score: float) ->
             frames / 1000,
             median_at(outcomes, score, "episodes"),
             median_at(outcomes, score, "seconds"),
-            float(row.rpartition(", ")[2]),
+            rate,
         )
-        for row, outcomes in rows.items()
-        if row.rpartition(", ")[0] == name and (frames := median_at(outcomes, score, "frames")) is not None
+        for rate, outcomes in _by_rate(rows, name).items()
+        if (frames := median_at(outcomes, score, "frames")) is not None
     ]
     return min(found, default=AtScore())
+
+
+def best_end(rows: Mapping[str, Sequence[Outcome]], name: str, score: float) -> AtEnd:
+    """Return the medians at the learning rate with the highest return, if the score is reached with none of them."""
+    if best_rate(rows, name, score) != AtScore():
+        return AtEnd()
+    found = [
+        AtEnd(reached, median(outcomes, lambda one: one.end.lag), rate)
+        for rate, outcomes in _by_rate(rows, name).items()
+        if (reached := median(outcomes, lambda one: one.end.mean_return)) is not None
+    ]
+    return max(found, default=AtEnd())
+
+
+def _by_rate(rows: Mapping[str, Sequence[Outcome]], name: str) -> dict[float, Sequence[Outcome]]:
+    parts = ((row.rpartition(", "), outcomes) for row, outcomes in rows.items())
+    return {float(rate): outcomes for (of, _, rate), outcomes in parts if of == name}
 
 
 def _run(part: Sequence[tuple[Path, Case]]) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import experiment, factors, simulations, speedup
-from benchmarks.simulations import Case, Outcome, Point, best_rate, file_of
+from benchmarks.simulations import Case, Outcome, Point, best_end, best_rate, file_of
 from common.settings.sections import Settings
 from common.settings.toml import replace_at
 from simulation.cluster import Cluster
@@ -58,6 +58,23 @@ def test_a_row_has_the_learning_rate_that_needs_the_fewest_frames() -> None:
     assert best_rate(rows, "- credit, 4", score=9.0) == (None, None, None, None)
 
 
+def test_a_row_that_does_not_reach_the_score_has_the_return_and_the_lag_of_its_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = {
+        "ours, 4, 0.001": [outcome("", [0.0, 300.0])],
+        "ours, 40, 0.001": [outcome("", [9.0, 5.0], lag=7.0), outcome("", [1.0, 3.0], lag=9.0), outcome("", [300.0])],
+        "ours, 40, 0.01": [outcome("", [9.0, 4.0], lag=6.0)],
+    }
+    assert best_end(rows, "ours, 4", score=300.0) == (None, None, None)
+    assert best_end(rows, "ours, 40", score=300.0) == (5.0, 7.0, 0.001)
+    factors.show("CartPole-v1", "CartPole-v1", rows, [4, 40])
+    *_, title, columns, line = capsys.readouterr().out.splitlines()
+    assert title == "CartPole-v1, not at 300 after 150,000 frames"
+    assert columns.split("  ")[-1].strip() == "40 actors: rate"
+    assert line.split() == ["ours", "-", "-", "-", "5.0", "7.0", "0.001"]
+
+
 @pytest.mark.parametrize("exchange", experiment.EXCHANGES)
 def test_a_fleet_of_the_experiment_is_fixed_or_grows(exchange: str) -> None:
     fixed = experiment.settings_of(exchange, "10", "relative", 1, {"limits.episodes": 5})
@@ -89,9 +106,9 @@ def test_an_added_setting_makes_another_case_only_where_it_changes_the_run(monke
     assert name(False) != before[0] != before[1] == name(True)
 
 
-def outcome(name: str, returns: list[float], seconds: float = 1.0) -> Outcome:
+def outcome(name: str, returns: list[float], seconds: float = 1.0, lag: float = 0.0) -> Outcome:
     points = [
-        Point(number * seconds, 0.0, 20 * number, number, value, 1.0, 1, 0.0, 0.0)
+        Point(number * seconds, 0.0, 20 * number, number, value, 1.0, 1, lag, 0.0)
         for number, value in enumerate(returns, start=1)
     ]
     return Outcome(name, 0, "", points)
