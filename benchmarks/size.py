@@ -9,8 +9,9 @@ every second over 80 % of the link. With one relay for each of --sites, the lear
 (`python -m benchmarks relay`).
 
 Simulated: the learner's core with the dense network, a link of --mbit at the learner, and actors that all say hello at
-once and then always send the same gradient. "joined" is when the last of them plays; "age" is the age of the weights
-when their gradient is applied.
+once and then always send the same gradient. "joined" is when the last of them plays; gradients are counted in rollouts,
+of which an actor without credit adds up several in one message; "age" is the age of the weights when their gradient is
+applied.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def main() -> None:
     figures = ("actors", "a core", "Mbit/s in", "Mbit a version", "s a version", "with relays")
     rows = [needed(one, count, arguments.mbit, arguments.sites) for one in NETWORKS for count in counts]
     tables.show(f"What so many actors take, {arguments.sites} sites", ("", *figures), rows)
-    columns = ("joined, s", "gradients/s", "busy", "steps/s", "s a version", "lag", "age, s")
+    columns = ("joined, s", "gradients/s", "messages/s", "busy", "steps/s", "s a version", "lag", "age, s")
     shown = [(str(count), *simulated(count, arguments.mbit, arguments.seconds)) for count in counts]
     tables.show("Simulated, dense", ("actors", *columns), shown)
 
@@ -210,6 +211,7 @@ def simulated(actors: int, mbit: float, seconds: float) -> Iterator[Cell]:
     lag = cluster.learner.core.run.stats.figures(cluster.queue.now)["lag_mean"]
     sent = (after.weight_bytes - before.weight_bytes) / (actors * dense.weights_bytes)
     yield joined
+    yield (after.frames - before.frames) / STEPS / seconds
     yield (after.gradients - before.gradients) / seconds
     yield worked / seconds
     yield steps
