@@ -4,6 +4,9 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from common.errors import ConfigurationError
+from common.host import plain_file
+
 try:
     import fcntl
 except ImportError:  # Windows: nothing is locked there.
@@ -30,11 +33,11 @@ def lock(file: IO[Any], *, wait: bool) -> None:
 def is_held(path: Path) -> bool:
     """Return whether a process holds the lock of the file `path`; False if that cannot be known."""
     try:
-        with path.open("rb") as file:
+        with plain_file.open_to_read(path) as file:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: others who ask at the same time hold nothing
     except BlockingIOError:
         return True
-    except OSError:
+    except (OSError, ConfigurationError):
         return False
     return False

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import threading
 import time
 from pathlib import Path
@@ -43,3 +44,8 @@ def test_who_asks_is_not_taken_for_the_holder(tmp_path: Path, monkeypatch: pytes
         monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
         lock(file, wait=False)
         assert is_held(path)
+
+
+def test_what_is_no_file_holds_nothing_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lock")
+    assert not is_held(tmp_path / "lock")
