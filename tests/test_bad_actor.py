@@ -128,6 +128,7 @@ def test_who_is_quarantined_is_cut_off_and_kept_out_under_any_incarnation_until_
 
 def test_with_keys_it_is_kept_out_by_its_key_wherever_it_comes_from() -> None:
     core, _ = learner_of()
+    core.run.peers.key_roles = dict.fromkeys(("lab", "attic"), ("actor",))
     for number in range(3):
         quarantine(core, f"lab/{number}", key_name="lab", address=f"10.0.0.{number}")
     assert asked(core, 2.0, "lab/another", key_name="lab", address="10.9.9.9") == "quarantined"
