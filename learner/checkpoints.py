@@ -29,7 +29,7 @@ class Checkpoints:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether an operator waits for a checkpoint that is not begun yet, and not for the end."""
+        """As `Orders.checkpoint_ordered`."""
         return self._orders.checkpoint_ordered
 
     def begin(self, now: float) -> SaveCheckpoint:

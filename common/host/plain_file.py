@@ -13,7 +13,7 @@ from typing import IO
 
 from common.errors import ConfigurationError
 
-NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _ROOT = 0
@@ -27,7 +27,7 @@ def create(path: Path) -> IO[bytes]:
     If somebody puts another one there at this moment, it is an error, not where the bytes go.
     """
     path.unlink(missing_ok=True)
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | _BINARY, 0o666), "wb")
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY, 0o666), "wb")
 
 
 def open_or_create(path: Path) -> tuple[IO[bytes], bool]:
@@ -35,7 +35,7 @@ def open_or_create(path: Path) -> tuple[IO[bytes], bool]:
 
     Raises OSError; ConfigurationError for a link, and for anything else that is no regular file.
     """
-    flags = os.O_RDWR | NOFOLLOW | _BINARY
+    flags = os.O_RDWR | _NOFOLLOW | _BINARY
     try:
         return os.fdopen(os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666), "r+b"), True
     except FileExistsError:
@@ -53,7 +53,7 @@ def open_to_read(path: Path) -> IO[bytes]:
     _require_regular(path, path.stat().st_mode)  # opening alone can start something in a device
     flags = os.O_RDONLY | _NO_WAIT | _BINARY
     try:
-        descriptor, link = os.open(path, flags | NOFOLLOW), False
+        descriptor, link = os.open(path, flags | _NOFOLLOW), False
     except OSError as error:
         if error.errno not in _IS_LINK:
             raise

@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 
 from common.errors import ConfigurationError
 from common.host.addresses import Address
+from common.host.host_header import Hosts
 from common.host.service import logs
 from common.host.service.signals import Signals
 from common.wire import sockets
@@ -22,7 +23,7 @@ from deploy import completions
 from deploy.arguments import LearnerType, ListenType, access_options, find_endpoints, finish, lifeline_option
 
 if TYPE_CHECKING:
-    from deploy.dashboard.door import Door, Hosts
+    from deploy.dashboard.door import Door
     from deploy.dashboard.showing import Watched
 
 PORT = 8265
@@ -149,8 +150,6 @@ def read_password(file: Path) -> str:
 
 
 def _hosts(listen: Address, names: tuple[str, ...]) -> Hosts:
-    from deploy.dashboard.door import Hosts
-
     if listen.loopback:
         return Hosts(names, loopback=True)
     return Hosts({listen.host, socket.gethostname(), socket.getfqdn(), *names}, loopback=False)

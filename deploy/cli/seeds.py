@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ from deploy.children import Children, a3cd
 from deploy.cli import preflight
 from deploy.cli.request import request
 from deploy.cli.sweep import seeds_of
-from deploy.cli.view.quiet import quiet
+from deploy.cli.view.quiet import tell
 from learner.record.run_lock import require_empty
 
 END_SECONDS = 10.0
@@ -130,7 +128,7 @@ def train(every: Sequence[One], words: Sequence[str], *, as_json: bool) -> int:
     """
     with Signals() as signals, Children() as children:
         for place, one in enumerate(every, 1):
-            click.echo(f"seed {one.seed} ({place} of {len(every)}): {one.folder}", file=quiet(sys.stderr))
+            tell(f"seed {one.seed} ({place} of {len(every)}): {one.folder}")
             _run(one, children, signals)
             if signals.requested is not None or one.exit_code in HOPELESS:
                 break
@@ -140,8 +138,7 @@ def train(every: Sequence[One], words: Sequence[str], *, as_json: bool) -> int:
 
 def _run(one: One, children: Children, signals: Signals) -> None:
     """Run one training until it has ended."""
-    say = partial(click.echo, file=quiet(sys.stderr))
-    child = children.start(a3cd(*one.words, "--lifeline"), lambda line: say(f"seed {one.seed}  {line}"), stdout=False)
+    child = children.start(a3cd(*one.words, "--lifeline"), lambda line: tell(f"seed {one.seed}  {line}"), stdout=False)
     while child.exit_code is None:
         if signals.requested is not None:
             child.terminate()
@@ -159,7 +156,7 @@ def show_results(every: Sequence[One], words: Sequence[str], *, as_json: bool) -
 
     table = read_table(one.folder for one in every if one.folder.is_dir())
     for why in table.broken:
-        click.echo(f"left out: {why}", file=quiet(sys.stderr))
+        tell(f"left out: {why}")
     if as_json:
         rows = {run.row.run: msgspec.to_builtins(run.row) for run in table.runs}
         click.echo(json.dumps([_told(one) | {"run": rows.get(str(one.folder))} for one in every]))

@@ -8,8 +8,6 @@ import ipaddress
 import math
 import secrets
 
-from common.host.host_header import Hosts as Hosts  # half of the door, as its users see it
-
 SESSION_SECONDS = 12 * 3600.0
 """After this time the password is asked for again."""
 SESSIONS = 1000

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from common.host.addresses import Address
+from common.host.host_header import Hosts
 from common.wire import sockets
-from deploy.dashboard.door import Door, Hosts
+from deploy.dashboard.door import Door
 from deploy.dashboard.watched import WatchedRun
 
 

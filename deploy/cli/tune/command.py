@@ -105,7 +105,7 @@ def run(plan: Plan, file: Path, *, trials: int, jobs: int, seed: int, as_json: b
     from deploy.cli.tune.study import folder_of, load, locked, open_study
     from deploy.cli.tune.training import starter
     from deploy.cli.tune.trials import Ended, Search, search
-    from deploy.cli.view.quiet import quiet
+    from deploy.cli.view.quiet import quiet, tell
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     load()  # raises if Optuna is missing, before anything is made on the disk
@@ -124,8 +124,7 @@ def run(plan: Plan, file: Path, *, trials: int, jobs: int, seed: int, as_json: b
                 over = search(tasks, hear, lambda: signals.requested is not None, LOOK_SECONDS)
         _tell(study, as_json)
         if not over:
-            said = "interrupted: the same command goes on with the trials that ran"
-            click.echo(said, file=quiet(sys.stderr))
+            tell("interrupted: the same command goes on with the trials that ran")
         return EXIT_DONE if over else signals.exit_code
 
 

@@ -114,8 +114,7 @@ class Study:
         """Raises UnavailableError if a trial could not be written to the disk or read from it."""
         self.close()
         if isinstance(error, self._optuna.exceptions.StorageInternalError):
-            with _taken(self._optuna, self.file):
-                raise error
+            raise _unusable(self.file, error) from error
 
     def close(self) -> None:
         self._storage.remove_session()
@@ -283,8 +282,11 @@ def _taken(optuna: Any, file: Path) -> Iterator[None]:
     try:
         yield
     except (optuna.exceptions.StorageInternalError, OperationalError) as error:
-        why = str(error.__cause__ or error).splitlines()[0]
-        raise UnavailableError(f"{file}: cannot be used now: {why}") from error
+        raise _unusable(file, error) from error
+
+
+def _unusable(file: Path, error: Exception) -> UnavailableError:
+    return UnavailableError(f"{file}: cannot be used now: {str(error.__cause__ or error).splitlines()[0]}")
 
 
 def _require_database(file: Path) -> None:

@@ -1,7 +1,10 @@
 """An output that nobody may depend on: what it does not take is dropped."""
 
+import sys
 from contextlib import suppress
 from typing import Any, TextIO, cast
+
+import click
 
 
 def quiet(stream: TextIO) -> TextIO:
@@ -11,6 +14,11 @@ def quiet(stream: TextIO) -> TextIO:
     while, and `2>&1 | head` reads the first lines only. The work must not end with them.
     """
     return cast("TextIO", _Quiet(stream))
+
+
+def tell(line: str) -> None:
+    """Print a line on stderr, which may not take it."""
+    click.echo(line, file=quiet(sys.stderr))
 
 
 class _Quiet:

@@ -9,8 +9,8 @@ pytest.importorskip("bokeh")
 
 from common.errors import RefusedError, UnavailableError
 from common.host.addresses import Address
+from common.host.host_header import Hosts
 from common.wire import sockets
-from deploy.dashboard.door import Hosts
 from deploy.dashboard.showing import show
 from deploy.dashboard.watched import WatchedRun
 from tests.helpers.status import run_status
