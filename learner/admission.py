@@ -20,6 +20,7 @@ from learner.fleet import Fleet
 from learner.parameters.publisher import WeightPublisher
 from learner.peer import Peer
 from learner.peers import GUESTS
+from learner.room import GIVES_WAY, Room
 from learner.run import Run
 
 Level = Literal["info", "warning"]
@@ -32,6 +33,7 @@ class Admission:
         self._exchange = exchange
         self._publisher = publisher
         self._fleet = fleet
+        self._room = Room(run.peers, exchange.most_actors)
         self._plain_settings = msgspec.to_builtins(run.spec.settings)
 
     def hello(self, now: float, routing_id: bytes, hello: Hello, key_name: str, address: str) -> list[Effect]:
@@ -50,6 +52,12 @@ class Admission:
         before = self._peers.moved(routing_id, hello, key_name)
         if before is not None:
             effects.append(Disconnect(before))
+        if not self._peers.knows(hello, key_name) and (full := self._room.refusal(hello.role)):
+            way = self._room.gives_way(hello.role, place)
+            if way is None:
+                line = Log("warning", f"{hello.role} {hello.name} was refused: {full}", key=f"room {place}")
+                return [*effects, refuse(routing_id, "role", full), line]
+            effects += [refuse(way, "role", full), *self.leave(now, way, "warning", GIVES_WAY)]
         # The address alone does not prove it: a tunnel ends on this host, but the peer behind it runs elsewhere.
         near = hello.host == self._run.spec.host and Address(address, 0).loopback
         peer, new = self._peers.join(routing_id, hello, now, key_name, place, near=near)

@@ -75,6 +75,11 @@ class Connection:
     def address(self) -> str:
         return self.peer[0]
 
+    @property
+    def is_stranger(self) -> bool:
+        """Whether it has not delivered a message yet; subscribers never do."""
+        return self.port == "control" and not self.spoke
+
     def count(self, now: float, received: int, acknowledged: int) -> None:
         """Take the byte counts of the kernel."""
         if (received, acknowledged) != (self.received, self.acknowledged):
@@ -189,6 +194,7 @@ class Doorkeeper:
             elif self._is_silent(now, one):
                 yield one, "connected and said nothing"
         yield from self._too_many(connections)
+        yield from self._without_room(connections)
         yield from self._beyond_all(now, connections)
         yield from self._greediest(now, connections, memory)
 
@@ -202,18 +208,15 @@ class Doorkeeper:
         return f"has sent {unread} bytes that are unread or unfinished" if unread > most else ""
 
     def _is_silent(self, now: float, one: Connection) -> bool:
-        stranger = one.port == "control" and not (one.spoke or one.closing)
+        stranger = one.is_stranger and not one.closing
         return stranger and self.bounds.counts_bytes and now - max(one.since, one.moved) > SILENT_SECONDS
 
     def _too_many(self, connections: Sequence[Connection]) -> Iterator[tuple[Connection, str]]:
-        """Yield the oldest of too many strangers, and the newest of too many others: honest peers speak soon and stay.
-
-        Strangers are connections that have not delivered a message yet.
-        """
+        """Yield the oldest of too many strangers, and the newest of too many subscribers: honest peers speak soon."""
         most = min(STRANGERS, self.bounds.connections // 2)
         strangers: dict[str, list[Connection]] = {}
         for one in connections:
-            if one.port == "control" and not (one.spoke or one.closing):
+            if one.is_stranger and not one.closing:
                 strangers.setdefault(one.address, []).append(one)
         why = f"is one of too many on which nothing was said (at most {most})"
         for _ in range(sum(map(len, strangers.values())) - most):
@@ -224,10 +227,19 @@ class Doorkeeper:
                 peers[one.address] -= 1
                 if peers[one.address] < -SUBSCRIBERS_BESIDES:
                     yield one, f"is one of too many subscribers (at most {SUBSCRIBERS_BESIDES} more than peers)"
-        left = [one for one in reversed(connections) if not one.closing]
-        excess = max(0, len(left) - self.bounds.connections)
-        for one in sorted(left, key=lambda one: one.spoke)[:excess]:
-            yield one, f"is beyond the {self.bounds.connections} connections that `ulimit -n` leaves room for"
+
+    def _without_room(self, connections: Sequence[Connection]) -> Iterator[tuple[Connection, str]]:
+        """Yield the newest connections of whoever has most, strangers first, until there is room for the others.
+
+        Whoever: the holder of a key; where none is known, an address. Subscribers never say whose they are.
+        """
+        held: dict[str, list[Connection]] = {}
+        for one in sorted(connections, key=lambda one: one.is_stranger):
+            if not one.closing:
+                held.setdefault(one.key_name or one.address, []).append(one)
+        for _ in range(sum(map(len, held.values())) - self.bounds.connections):
+            why = f"is beyond the {self.bounds.connections} connections that `ulimit -n` leaves room for"
+            yield max(held.values(), key=len).pop(), why
 
     def _beyond_all(self, now: float, connections: Sequence[Connection]) -> Iterator[tuple[Connection, str]]:
         """Yield the connections with most unread while all together have too much.

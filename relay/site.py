@@ -17,6 +17,7 @@ from learner.bounded_dict import BoundedDict
 from learner.effects import Disconnect, Effect, Log, Send, refuse
 from learner.peer import Peer
 from learner.peers import Peers
+from learner.room import GIVES_WAY, Room
 from learner.run import RunSpec
 from relay.gradients import Count
 from relay.weights import KeptWeights
@@ -41,6 +42,7 @@ class Site:
     def __init__(self, hello: Hello, learner: str, weights_port: int) -> None:
         """`hello`: the relay's own, to the learner at `learner`; `weights_port`: where it passes on broadcasts."""
         self.peers = Peers()
+        self._room = Room(self.peers)
         self.count = Count()
         self._own = hello
         self._learner = learner
@@ -90,9 +92,10 @@ class Site:
             return "name", f"a peer with the key of {key_name} is called {key_name}/..., not {name}"
         if hello.role != "actor":
             return "role", f"this is a relay, for actors alone: {hello.role}s go to the learner at {self._learner}"
-        roles = self.peers.key_roles.get(key_name)
-        if roles is not None and "actor" not in roles:
-            return "role", f"the key of {key_name} may be {' or '.join(roles)}, not actor: the relay's list says so"
+        roles = self.peers.key_roles.get(key_name, ())
+        if key_name and "actor" not in roles:
+            may = " or ".join(roles) or "nothing any more"
+            return "role", f"the key of {key_name} may be {may}, not actor: the relay's list says so"
         proven = self.peers.has_worked(hello)
         if reason := self.peers.quarantine.reason(now, place, name, proven=proven):
             return "quarantined", reason
@@ -111,8 +114,13 @@ class Site:
         moved = self.peers.moved(routing_id, hello, key_name)
         if moved is not None:
             effects.append(Disconnect(moved))
-        near = hello.host == self._own.host and Address(one.address, 0).loopback
         place = f"key {key_name}" if key_name else f"address {one.address}"
+        if not self.peers.knows(hello, key_name) and (full := self._room.refusal("actor")):
+            way = self._room.gives_way("actor", place)
+            if way is None:
+                return [*effects, refuse(routing_id, "role", full)]
+            effects += [refuse(way, "role", full), *self.leave([way], "warning", GIVES_WAY)]
+        near = hello.host == self._own.host and Address(one.address, 0).loopback
         peer, new = self.peers.join(routing_id, hello, now, key_name, place, near=near)
         peer.codec = codec
         if new:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +29,11 @@ class ObservationSpec:
     def bare(self) -> ObservationSpec:
         """The spec of what a network's layers see: the observation without its action mask."""
         return self.seen or self
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one observation."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     @property
     def dtype(self) -> DTypeLike:

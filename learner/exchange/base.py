@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from common.errors import AgainstOthersError, CodecError
 from common.rl.moments import Moments
+from common.settings.sections import MAX_ACTORS
 from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, Contribution, Gradient, Hello, Observe, Verdict
 from learner.effects import Effect, Log, Send, refuse
@@ -33,6 +34,9 @@ class Exchange(abc.ABC):
     The core calls `handle` for each message. It calls `step` when `is_ready` after a message, and each time after it
     has read for a while; before the latter it calls `answer`, since a step may take long.
     """
+
+    most_actors = MAX_ACTORS
+    """How many actors there is room for."""
 
     def __init__(self, run: Run, max_bytes: int) -> None:
         """`max_bytes`: length of the longest body that an actor may send."""

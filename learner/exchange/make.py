@@ -3,12 +3,13 @@
 from common.errors import ConfigurationError
 from common.rl.networks.model import TorchModel
 from common.rl.observation_spec import ObservationSpec
+from common.settings.sections import Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
 from learner.exchange.actions import ActionExchange
 from learner.exchange.base import Exchange
 from learner.exchange.gradients import GradientExchange
 from learner.exchange.policy_server import PolicyServer
-from learner.exchange.step_rule import step_rule
+from learner.exchange.step_rule import AtOnce, step_rule
 from learner.exchange.trajectories import TrajectoryExchange
 from learner.parameters.agreement import Agreement
 from learner.parameters.batch_trainer import BatchTrainer
@@ -18,10 +19,16 @@ from learner.parameters.gradient_bound import GradientBound
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.replicas import Replicas
 from learner.parameters.weights import Weights
+from learner.room import actors_that_fit
 from learner.run import Run
 
 LARGEST_TRAJECTORY = 2**30
 """Most bytes of one message of trajectories: its memory is allocated before it is read."""
+COPIES = 3
+"""Rollouts of one actor that the learner holds at once: one that is filled or has just arrived, one that waits for the
+step, and one in the batch."""
+STEP_BYTES = 64
+"""Bytes of one step of a rollout besides its observation, about."""
 
 
 def make(
@@ -32,22 +39,33 @@ def make(
     Raises ConfigurationError if an actor's message would be too long.
     """
     settings = run.spec.settings
-    average = step_rule(settings, run.spec.device).averages
+    rule = step_rule(settings, run.spec.device)
     if settings.exchange.kind == "gradients":
-        return GradientExchange(run, _gradient_sum(run, weights, average))
+        return GradientExchange(run, _gradient_sum(run, weights, rule.averages))
     trainer = trainer_of(
         model,
         weights,
         settings.algorithm,
         replicas=replicas,
         graphs=settings.optimizer.cuda_graphs,
-        average=average,
+        average=rule.averages,
         seed=settings.seed,
     )
+    exchange: Exchange
     if settings.exchange.kind == "actions":
-        return ActionExchange(run, trainer, PolicyServer(trainer, settings, observation, model.action))
-    packing = TrajectoryFormat(settings, observation, model.action, model.state_size, stacks=weights.transport.is_host)
-    return _trajectories(run, trainer, packing)
+        exchange = ActionExchange(run, trainer, PolicyServer(trainer, settings, observation, model.action))
+    else:
+        stacks = weights.transport.is_host
+        packing = TrajectoryFormat(settings, observation, model.action, model.state_size, stacks=stacks)
+        exchange = _trajectories(run, trainer, packing)
+    if settings.exchange.kind == "actions" or not isinstance(rule, AtOnce):  # as many rollouts wait as there are actors
+        exchange.most_actors = actors_that_fit(weights.transport.free_bytes(), _bytes_per_actor(settings, observation))
+    return exchange
+
+
+def _bytes_per_actor(settings: Settings, observation: ObservationSpec) -> int:
+    steps = settings.environment.num_envs * (settings.algorithm.rollout_length + 1)
+    return COPIES * steps * (observation.nbytes + STEP_BYTES)
 
 
 def _gradient_sum(run: Run, weights: Weights, average: bool) -> GradientSum:

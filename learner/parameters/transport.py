@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from common.host.process import available_bytes
+
 ALIGNMENT = 64
 """Alignment of each array in bytes: a multiple of the size of every element type."""
 Wait = Callable[[], None]
@@ -26,6 +28,10 @@ class Transport:
         self.device = device
         self.is_host = device.type == "cpu"
         """Whether the device's memory is the host's own."""
+
+    def free_bytes(self) -> int:
+        """Return the bytes of memory that are still free, on the host or on the device, where there are fewer."""
+        return available_bytes()
 
     def up(self, arrays: Sequence[NDArray[Any]]) -> list[Tensor]:
         """Return the arrays as tensors on the device, copied in one go; the arrays may be changed right afterwards.
@@ -103,6 +109,10 @@ class CudaTransport(Transport):
         self._event = cuda.Event
         self._copies = cuda.Stream(device)
         self._acting = cuda.Stream(device, priority=-1)
+
+    def free_bytes(self) -> int:
+        free, _ = torch.cuda.mem_get_info(self.device)
+        return min(int(free), super().free_bytes())
 
     def acting(self) -> AbstractContextManager[Any]:
         stream: AbstractContextManager[Any] = torch.cuda.stream(self._acting)

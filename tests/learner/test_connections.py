@@ -95,10 +95,20 @@ def test_subscribers_are_about_as_many_as_peers() -> None:
     ]
 
 
-def test_without_room_the_newest_that_said_nothing_go_then_the_newest() -> None:
+def test_without_room_the_newest_of_whoever_has_most_go() -> None:
+    keeper = Doorkeeper(Bounds(1, 1, connections=7))
+    honest = [connection("weights", "10.0.0.8"), connection(address="10.0.0.8", spoke=True)]
+    crowd = [connection(address=f"10.0.1.{number}", spoke=True, key_name="lab1") for number in range(6)]
+    late = [connection("weights", "10.0.0.9"), connection(address="10.0.0.9", spoke=True, key_name="lab2")]
+    assert closed(keeper, *honest, *crowd, *late) == [5, 6, 7]
+
+
+def test_of_those_of_one_address_the_newest_that_said_nothing_go_then_the_newest() -> None:
+    keeper = Doorkeeper(Bounds(1, 1, connections=4))
+    spoke = [connection(spoke=True) for _ in range(2)]
+    assert closed(keeper, *spoke, connection(), connection("weights"), connection(spoke=True), connection()) == [2, 5]
     keeper = Doorkeeper(Bounds(1, 1, connections=2))
-    spoke = [connection(spoke=True) for _ in range(3)]
-    assert closed(keeper, *spoke, connection("weights"), connection("weights")) == [2, 3, 4]
+    assert closed(keeper, *(connection(spoke=True) for _ in range(3)), connection("weights")) == [2, 3]
 
 
 def test_growth_that_long_messages_do_not_explain_costs_the_greediest_its_connection() -> None:

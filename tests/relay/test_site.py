@@ -79,6 +79,19 @@ def test_with_keys_a_name_is_that_of_the_key_and_the_role_is_in_the_list() -> No
     assert [one.code for one in sent(ask(site, "other", key="lab"), Refused)] == ["name"]
     (refused,) = sent(ask(site, "watcher", key="watcher"), Refused)
     assert refused.code == "role" and "the relay's list says so" in refused.reason
+    (refused,) = sent(ask(site, "gone/0", key="gone"), Refused)
+    assert refused.code == "role" and "may be nothing any more" in refused.reason, "it is being revoked"
+
+
+def test_no_address_takes_all_of_the_room() -> None:
+    site = site_of()
+    site._room._most_actors = 3
+    for name in ("a", "b", "c"):
+        assert sent(ask(site, name), Welcome)
+    assert [one.code for one in sent(ask(site, "d"), Refused)] == ["role"]
+    effects = ask(site, "e", address="10.0.0.10")
+    assert sent(effects, Welcome, b"e") and [one.code for one in sent(effects, Refused, b"c")] == ["role"]
+    assert sent(ask(site, "a"), Welcome) and site.peers.actors == 3
 
 
 def test_who_is_quarantined_waits_and_no_common_codec_is_told() -> None:
@@ -132,6 +145,7 @@ def test_at_the_end_everybody_is_told_and_waited_for() -> None:
 
 def test_keys_that_are_revoked_cut_their_actors_off() -> None:
     site = site_of()
+    site.peers.key_roles = {"lab": ("actor",)}
     ask(site, "lab/0", key="lab")
     ask(site, "b")
     assert logged(site.revoke({"lab"})) == ["warning: actor lab/0 was cut off: its key is not allowed any more"]
@@ -140,6 +154,7 @@ def test_keys_that_are_revoked_cut_their_actors_off() -> None:
 
 def test_whoever_leaves_or_is_revoked_before_it_is_admitted_does_not_join() -> None:
     site = site_of()
+    site.peers.key_roles = {"lab": ("actor",)}
     for name, key in (("lab/0", "lab"), ("a", ""), ("b", "")):
         assert site.hello(0.0, name.encode(), hello_of(name), key, ADDRESS) == []
     assert logged([*site.revoke({"lab"}), *site.leave([b"a"], "info", "left")]) == [], "nobody had joined"

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from pathlib import Path
 
 import pytest
+import zmq
 
 from common.errors import EXIT_SIGTERM, RefusedError
 from common.host.addresses import Address
 from common.host.security.access import find
+from common.host.security.credential import Credential
 from common.run.status import RunStatus
+from common.wire import sockets
+from common.wire.frames import pack
 from deploy.cli.observer import Observer
 from tests.helpers.daemons import Daemons, free_address, until
+from tests.helpers.daemons import daemons as some_daemons
+from tests.helpers.run import hello_of
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -64,6 +71,35 @@ def test_the_revoked_one_goes_and_the_others_stay(daemons: Daemons) -> None:
     assert "goes/" in learner.said
     assert "was cut off: its key is not allowed any more" in learner.said
     assert daemons.run("status", address, code=RefusedError.exit_code).errors[-1].endswith("on its host gives one")
+
+
+def test_no_key_takes_all_connections(tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    with some_daemons(tmp_path, ("prlimit", "--nofile=256:256")) as daemons, contextlib.ExitStack() as crowd:
+        address, keys = free_address(), daemons.folder / "learner"
+        daemons.run("keys", "--keys", keys, "new", "learner")
+        learner = daemons.start(
+            *("learner", "--config", daemons.config(SETTINGS), "--bind", address, "--keys", keys),
+            *("--run-dir", daemons.folder / "run"),
+        )
+        learner.wait_for("listens on")
+        credential = Credential.from_invitation(invite(daemons, keys, "crowd", address))
+        for number in range(300):
+            one = crowd.enter_context(sockets.dealer(context, str(address), 2**20, credential))
+            if one.poll(1000, zmq.POLLOUT):
+                one.send(pack(hello_of(f"crowd/{number}", "observer")), zmq.NOBLOCK)
+        learner.wait_for("leaves room for")
+        actors = [
+            daemons.start("actor", invite(daemons, keys, name, address), "--keys", daemons.folder / name)
+            for name in ("lab1", "lab2")
+        ]
+        with Observer(find(address, folder=keys), ask_seconds=0.1) as observer:
+
+            def at_work() -> bool:
+                status = observer.next(1.0)
+                return status is not None and [peer.gradients > 100 for peer in status.actors] == [True, True]
+
+            until(at_work, "both actors at work beside the crowd")
+        assert all(actor.running for actor in actors)
 
 
 def test_a_key_to_look_with_can_do_nothing_else(daemons: Daemons) -> None:

@@ -8,4 +8,6 @@ from common.rl.observation_spec import ObservationSpec
 
 @pytest.mark.parametrize(("kind", "dtype"), [("box", np.float32), ("pixels", np.uint8), ("discrete", np.int64)])
 def test_dtype(kind: str, dtype: type) -> None:
-    assert ObservationSpec(() if kind == "discrete" else (3,), kind, 3).dtype == dtype  # type: ignore[arg-type]
+    spec = ObservationSpec(() if kind == "discrete" else (3,), kind, 3)  # type: ignore[arg-type]
+    assert spec.dtype == dtype
+    assert spec.nbytes == np.zeros(spec.shape, dtype).nbytes

@@ -4,7 +4,9 @@ import pytest
 import torch
 
 import learner.exchange.make
+import learner.parameters.transport
 from common.errors import ConfigurationError
+from common.settings.sections import MAX_ACTORS
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Welcome
 from tests.helpers.built import StartCore, train, weights_of
@@ -65,6 +67,25 @@ def test_with_trajectories_the_learner_learns_and_only_the_entropy_stage_is_nego
     here = sent(core.handle(10.0, b"x", hello_of("x", host=core.run.spec.host), None), Welcome)
     there = sent(core.handle(10.0, b"y", hello_of("y", codecs=["none", "none+zstd"]), None), Welcome)
     assert (here[0].codec, there[0].codec) == ("none+lz4", "none+zstd")
+
+
+@pytest.mark.parametrize(
+    ("assignments", "limited"),
+    [
+        ("algorithm.kind=vtrace", False),
+        ("algorithm.kind=vtrace exchange.kind=actions", True),
+        ("algorithm.kind=ppo", True),
+        ("staleness.policy=synchronous", False),
+    ],
+)
+def test_there_is_room_for_as_many_actors_as_there_is_memory_for_what_they_make_wait(
+    start: StartCore, monkeypatch: pytest.MonkeyPatch, assignments: str, limited: bool
+) -> None:
+    monkeypatch.setattr(learner.parameters.transport, "available_bytes", lambda: 10**6)
+    small = "environment.num_envs=16", "algorithm.rollout_length=10"
+    exchange = start(*small, *assignments.split())._exchange
+    # 16 environments, 11 observations of 4 floats and 64 bytes, 3 copies, in half of the memory
+    assert exchange.most_actors == (500_000 // (3 * 16 * 11 * (16 + 64)) if limited else MAX_ACTORS)
 
 
 def test_trajectories_too_long_for_a_message_are_refused(start: StartCore, monkeypatch: pytest.MonkeyPatch) -> None:
