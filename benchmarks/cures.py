@@ -24,7 +24,8 @@ from benchmarks.size import SteadyPlayer, gradient
 from common.run import presets
 from common.settings.sections import Settings
 from common.settings.toml import replace_at
-from learner.run_stats import WINDOW_SECONDS, RunStats
+from learner.meters import WINDOW_SECONDS
+from learner.run_stats import RunStats
 from learner.scaling import Decision, Measurement, Scaler
 from learner.scaling.measure import OLDEST
 from simulation.actor_node import ActorNode

@@ -35,6 +35,7 @@ from learner.arithmetic import set_arithmetic
 from learner.core import LearnerCore
 from learner.exchange.base import Exchange
 from learner.exchange.make import make as make_exchange
+from learner.meters import rate_seconds
 from learner.parameters.devices import open_devices
 from learner.parameters.replicas import Replicas
 from learner.parameters.weights import Weights
@@ -95,7 +96,7 @@ def assemble(
     for trouble in filter(None, (devices.trouble, unhelpful)):
         stats.warn(trouble)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None if checkpoint is None else checkpoint.version)
-    run = Run(spec, Peers(), stats, saves)
+    run = Run(spec, Peers(rate_seconds(settings)), stats, saves)
     return Parts(run, weights, make_exchange(run, weights, model, replicas, observation))
 
 

@@ -10,6 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from common.settings.exchanges import staleness_policy
+from common.settings.sections import Settings
+
+WINDOW_SECONDS = 5.0
+"""Window of the rates that are shown to people."""
+SYNCHRONOUS_SECONDS = 30.0
+"""The same for a run whose steps wait for all actors: its contributions come together, seconds apart."""
 BUCKETS = 20
 """Slices of a sliding window. The oldest is forgotten as a whole, so a rate is off by at most 1/20 of the window."""
 LARGEST_FIGURE = 1e30
@@ -20,6 +27,11 @@ LEAST_SPREAD = 1e-6
 """A figure that has always been 0, such as ppo's clip_fraction at first, could otherwise never become another one."""
 LARGEST_LAG = 10_000
 """Larger lags count as this one in the percentile over all gradients."""
+
+
+def rate_seconds(settings: Settings) -> float:
+    """Return the window of the rates of a run that are shown to people."""
+    return SYNCHRONOUS_SECONDS if staleness_policy(settings) == "synchronous" else WINDOW_SECONDS
 
 
 class Rate:

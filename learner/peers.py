@@ -9,13 +9,11 @@ from common.run.status import HostStatus, KeyStatus
 from common.wire.messages import Hello, SiteReport
 from common.wire.protocol import SENDERS
 from learner.bounded_dict import BoundedDict
-from learner.meters import Rate
+from learner.meters import WINDOW_SECONDS, Rate
 from learner.peer import Peer
 from learner.quarantine import Quarantine
 from learner.replay_window import Incarnation, ReplayWindow
 
-RATE_SECONDS = 5.0
-"""Window for the frames per second of each actor."""
 GUESTS = ("observer", "operator")
 """Roles that take no part in the run: such peers come and go without a log line, and any number may have one name."""
 REPLACED = 1000
@@ -23,7 +21,9 @@ REPLACED = 1000
 
 
 class Peers:
-    def __init__(self) -> None:
+    def __init__(self, rate_seconds: float = WINDOW_SECONDS) -> None:
+        """`rate_seconds`: window for the frames per second of each actor."""
+        self._rate_seconds = rate_seconds
         self._by_id: dict[bytes, Peer] = {}
         self._by_process: dict[tuple[str, ...], bytes] = {}
         self._by_place: dict[tuple[str, ...], dict[bytes, Peer]] = {}
@@ -95,7 +95,7 @@ class Peers:
                 self.near_senders += near - known.near
             known.seen, known.place, known.near = now, place, near  # it may have connected from another address
             return known, False
-        rate = Rate(RATE_SECONDS, now)
+        rate = Rate(self._rate_seconds, now)
         peer = Peer(hello=hello, seen=now, key_name=key_name, place=place, near=near, rate=rate)
         self.leave(routing_id)
         self._keep(routing_id, peer)

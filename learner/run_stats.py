@@ -17,13 +17,11 @@ from common.wire.messages import Contribution, Gradient, Observe
 from learner.episode_window import EpisodeWindow
 from learner.health import VitalSigns
 from learner.host_look import HostLook
-from learner.meters import Busy, LagMeter, Rate, Smoothed
+from learner.meters import Busy, LagMeter, Rate, Smoothed, rate_seconds
 from learner.peer import Peer
 from learner.peers import source_of
 from learner.scaling import Bounds, Decision, FirstEpisodes, FleetMeter, Measurement, Totals, kept, start
 
-WINDOW_SECONDS = 5.0
-"""Window of the rates that are shown to people."""
 FIRST_EPISODES = 4
 """Episodes of each environment that count as the run's first ones, with which later ones are compared."""
 WARNINGS = 5  # shown at a time
@@ -89,7 +87,8 @@ class RunStats:
         counters.bounds = kept(counters.bounds, scaling)
         self.counters = counters
         self.state = "running"
-        self.busy = Busy(WINDOW_SECONDS, now)
+        recent = rate_seconds(settings)
+        self.busy = Busy(recent, now)
         goes_on = counters.wanted or counters.bounds is not None
         self.decision = replace(decision, wanted=counters.wanted) if goes_on else decision
         self.window = EpisodeWindow(
@@ -120,9 +119,9 @@ class RunStats:
         self._losses = Smoothed()
         self.raw_losses: Mapping[str, float] = {}
         """The figures of the last loss, not smoothed."""
-        self._frames = Rate(WINDOW_SECONDS, now)
-        self._received = Rate(WINDOW_SECONDS, now)
-        self._bytes = Rate(WINDOW_SECONDS, now)
+        self._frames = Rate(recent, now)
+        self._received = Rate(recent, now)
+        self._bytes = Rate(recent, now)
         self.health: list[str] = []
         """What is wrong with the learning now, in words."""
         self._not_finite = 0

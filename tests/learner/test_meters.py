@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learner.meters import BUCKETS, LARGEST_LAG, Busy, LagMeter, Rate, Smoothed
+from learner.meters import BUCKETS, LARGEST_LAG, Busy, LagMeter, Rate, Smoothed, rate_seconds
+from tests.helpers.run import settings_of
 
 
 def test_rate_of_a_steady_stream() -> None:
@@ -26,6 +27,16 @@ def test_rate_of_the_first_instant_is_not_infinite() -> None:
     rate = Rate(5.0, now=7.0)
     rate.add(7.0)
     assert rate.value(7.0) == pytest.approx(1 / (5.0 / BUCKETS))
+
+
+@pytest.mark.parametrize("assignment", ["algorithm.kind=ppo", "staleness.policy=synchronous"])
+def test_rates_of_synchronous_runs_do_not_fall_to_0_between_two_steps(assignment: str) -> None:
+    window = rate_seconds(settings_of(assignment))
+    assert window > rate_seconds(settings_of())
+    rate = Rate(window, now=0.0)
+    for step in range(10):
+        rate.add(10.0 * step, amount=8000.0)
+        assert rate.value(10.0 * step + 9.0) >= 400.0
 
 
 def test_rate_forgets_what_is_older_than_the_window() -> None:
