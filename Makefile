@@ -9,9 +9,9 @@ AUDIT := .venv/audit/bin
 WORKERS ?= 3
 # Each file's tests in one process and in order. Three for two cores: the tests of daemons and hosts mostly wait.
 TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
-UNIT := not (slow or system or hosts or learning)
+UNIT := not (slow or long or system or hosts or learning)
 
-.PHONY: install engines train quick test coverage fuzz simulate-faults examples check docs audit format bench clean
+.PHONY: install engines train quick test long coverage fuzz simulate-faults examples check docs audit format bench clean
 
 install: $(INSTALLED)
 
@@ -31,8 +31,13 @@ train: install
 quick: install
 	HYPOTHESIS_PROFILE=quick $(TESTS) -q -m '$(UNIT)'
 
+# All tests but the longest.
 test: install
-	$(TESTS)
+	$(TESTS) -m 'not long'
+
+# Images, deployments, tutorials from beginning to end, other engines: each takes half a minute or more.
+long: install
+	$(TESTS) -m long
 
 # All tests, and the lines that none of them runs; it takes a third longer.
 coverage: install

@@ -29,6 +29,7 @@ def test_its_outputs_are_kept() -> None:
     assert not any(one["output_type"] == "error" for cell in cells() for one in cell["outputs"])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.system

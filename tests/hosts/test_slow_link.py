@@ -12,7 +12,7 @@ from tests.hosts import network as networks
 from tests.hosts.conftest import LEARNER, Site, at_work
 from tests.hosts.wire import Wire
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SETTINGS = """
 [environment]

@@ -87,6 +87,7 @@ def at_work(count: int, epoch: int = 1) -> Callable[[RunStatus], bool]:
     )
 
 
+@pytest.mark.long
 def test_the_array_grows_is_found_again_and_shrinks(site: Site, cluster: Slurm) -> None:
     head = learner(site, *GROWING)
     first = launcher(site)

@@ -17,7 +17,12 @@ from tests.hosts import sshd
 from tests.hosts.conftest import LEARNER, Site, hosts
 
 _WHY = networks.lacking() or sshd.lacking()
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(300), pytest.mark.skipif(bool(_WHY), reason=_WHY)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.hosts,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(bool(_WHY), reason=_WHY),
+]
 INVITATION = "'tcp://gpu-box:5555#...'"
 LABS = ("lab-01", "lab-02")
 CHEAPLY = {

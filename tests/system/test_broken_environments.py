@@ -24,6 +24,7 @@ def test_one_that_raises_now_and_then_is_trained_on(daemons: Daemons) -> None:
     assert "left: gave up" not in training.said
 
 
+@pytest.mark.long
 def test_one_whose_rewards_are_no_numbers_ends_the_training(daemons: Daemons) -> None:
     env = "broken_environments:NanReward-v0"
     training = daemons.run(

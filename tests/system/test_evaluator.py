@@ -46,6 +46,7 @@ def evaluated(run_dir: Path) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_the_best_weights_are_kept_by_their_evaluation_and_the_learner_is_killed_and_comes_back(
     daemons: Daemons,
 ) -> None:

@@ -140,6 +140,7 @@ def replace(file: Path, text: str) -> None:
     new.replace(file)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_under_random_faults_applies_each_gradient_once() -> None:
     """The long one: `python -m benchmarks faults`."""

@@ -24,7 +24,7 @@ from tests.helpers.containers import BASE, Podman
 from tests.helpers.containers import podman as some_podman
 from tests.helpers.daemons import until
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PROJECT = Path(__file__).parents[2]
 CONTAINERFILE = PROJECT / "deploy" / "Containerfile"

@@ -13,6 +13,7 @@ from tests.helpers.daemons import Daemons, free_address, status_when, until
 from tests.helpers.ray_cluster import ray_cluster
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.system,
     pytest.mark.slow,
     pytest.mark.timeout(300),

@@ -37,6 +37,7 @@ def both_play(status: RunStatus) -> bool:
     )
 
 
+@pytest.mark.long
 def test_a_run_goes_on_whichever_of_them_is_started_again_and_then_all_end(daemons: Daemons) -> None:
     address, site, run_dir = free_address(), free_address(), daemons.folder / "run"
     words = ("--bind", address, "--run-dir", run_dir)

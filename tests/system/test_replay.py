@@ -8,7 +8,7 @@ from common.run.folder import RunFolder
 from learner.record.gradient_log import segments
 from tests.helpers.daemons import Daemons, until
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(300)]
 
 RECORDED = ("--set", "record.gradients=true", "--set", "checkpoint.every_seconds=0.3", "--frames", "30000")
 PACED = ("--set", "environment.step_seconds=0.004")

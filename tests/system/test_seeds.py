@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 WORDS = ("CartPole-v1", "--run-dir", "mine", "--actors", 1, "--set", "environment.num_envs=4")
 
 
+@pytest.mark.long
 def test_one_after_the_other_and_another_later(daemons: Daemons) -> None:
     first = daemons.run("train", *WORDS, "--seeds", "0..1", "--frames", 2_000)
     lines = [line.split() for line in first.printed.splitlines()]

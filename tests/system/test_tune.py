@@ -11,7 +11,7 @@ from common.run.folder import RunFolder
 from tests.helpers.daemons import Daemons, until
 
 pytest.importorskip("optuna")
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.timeout(600)]
 
 WORDS = (
     *("tune", "CartPole-v1", "--study", "study.db", "--trials", 2, "--frames", 3000, "--json"),

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
+@pytest.mark.long
 def test_one_machine(daemons: Daemons) -> None:
     pytest.importorskip("bokeh", reason="needs the extra dashboard")
     page = f"{free_address().host}:{free_address().port}"
@@ -65,6 +66,7 @@ def interrupted(training: Daemon) -> int:
     return training.frames
 
 
+@pytest.mark.long
 def test_own_algorithm(tmp_path: Path) -> None:
     checkout = tmp_path / "a3cd"
     for room in ("a3cd", *a3cd.ROOMS):
@@ -77,6 +79,7 @@ def test_own_algorithm(tmp_path: Path) -> None:
     assert [run["exchange"]["kind"] for run in runs] == ["gradients", "trajectories"]
 
 
+@pytest.mark.long
 def test_own_environment(daemons: Daemons) -> None:
     done = Reader(daemons, instead={"a3cd train": "a3cd train --actors 1"}).follow(*steps("own-environment"))
     printed = [daemon.printed for daemon in done if daemon.arguments[0] == "evaluate"]
@@ -131,6 +134,7 @@ def test_when_it_goes_wrong(daemons: Daemons, tmp_path_factory: pytest.TempPathF
             reader.follow(step)
 
 
+@pytest.mark.long
 def test_reading_a_run(daemons: Daemons) -> None:
     Reader(daemons, instead={"a3cd train": "a3cd train --actors 1"}).follow(*steps("reading-a-run"))
     assert (daemons.folder / "runs.png").read_bytes().startswith(b"\x89PNG")

@@ -50,6 +50,7 @@ def test_there_are_eight() -> None:
     assert len(commands()) == 8
 
 
+@pytest.mark.long
 def test_they_lead_to_a_hardened_deployment_that_trains(machines: dict[str, Machine], tmp_path: Path) -> None:
     config = ssh_to(tmp_path, *machines.values())
     programs = tmp_path / "bin"

@@ -15,7 +15,7 @@ from tests.systemd.conftest import Deploy
 from tests.systemd.machine import Machine
 from tests.systemd.service import SETTINGS, Service
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.timeout(600)]
 AT = Address("box", 5555)
 
 

@@ -15,7 +15,7 @@ from tests.helpers.daemons import until
 from tests.systemd.conftest import prepared
 from tests.systemd.machine import Machine
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[2]
 A3CD = "/opt/a3cd/bin/a3cd"
 AT = "tcp://127.0.0.1:5555"
