@@ -168,4 +168,4 @@ def test_more_connections_than_descriptors(tmp_path: Path) -> None:
             crew.actors.append(daemons.start("actor", crew.address))
             crew.at_work(beyond=crew.at_work().gradients)
         assert terminate(crew.learner, *crew.actors) == [EXIT_SIGTERM] * 4
-        assert "leaves room for" in crew.learner.said
+        assert "was ended: it is one of too many" in crew.learner.said
