@@ -1,5 +1,7 @@
 """Every error that a3cd raises for a person to read, each with the exit code the process ends with."""
 
+import errno
+
 EXIT_DONE = 0
 EXIT_USAGE = 2
 EXIT_DIFFERENT = 3
@@ -8,6 +10,19 @@ EXIT_TRY_LATER = 75
 EXIT_CONFIGURATION = 78
 HOPELESS = frozenset({EXIT_USAGE, EXIT_CONFIGURATION})
 """Exit codes after which the same command would fail again: something must be fixed first."""
+WRONG_PATH = frozenset(
+    {
+        errno.EACCES,
+        errno.EINVAL,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EPERM,
+    }
+)
+"""System errors that mean that a path for something new is wrong, or not this user's; others may pass by themselves."""
 EXIT_SIGINT = 130
 EXIT_SIGTERM = 143
 

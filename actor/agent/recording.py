@@ -16,13 +16,10 @@ from PIL import Image
 from actor.agent import EPISODE_STEPS, GIF_STEPS
 from actor.agent.rendering import natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
-from common.errors import ConfigurationError, UnavailableError
+from common.errors import WRONG_PATH, ConfigurationError, UnavailableError
 from common.rl.seeds import held_out_seeds
 
 CODECS = {".mp4": "libx264", ".webm": "libvpx-vp9"}
-_OPERATORS = frozenset({None, errno.EACCES, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EPERM})
-"""Reasons why a file cannot be written that do not pass by themselves; None: one of our own."""
-
 Pixels = NDArray[np.uint8]
 Writer = Callable[[Path, Iterator[Pixels], float], None]
 """Writes frames (height, width, 3), RGB, to a file at a rate in frames per second; raises OSError."""
@@ -81,7 +78,7 @@ def _whole(out: Path) -> Iterator[Path]:
         partial.replace(out)
     except OSError as error:
         reason = error.strerror or str(error).partition("\n")[0]
-        kind = ConfigurationError if error.errno in _OPERATORS else UnavailableError
+        kind = ConfigurationError if error.errno in (None, *WRONG_PATH) else UnavailableError
         raise kind(f"{out}: cannot be written: {reason}") from error
     finally:
         partial.unlink(missing_ok=True)

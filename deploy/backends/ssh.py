@@ -20,7 +20,9 @@ _QUESTION = (
     "uid=$(id -u); export XDG_RUNTIME_DIR=/run/user/$uid; echo a3cd uid=$uid"
     " system=$(systemctl is-system-running 2>/dev/null) user=$(systemctl --user is-system-running 2>/dev/null)"
     " linger=$(loginctl show-user $uid --property=Linger --value 2>/dev/null) flock=$(command -v flock)"
+    " locks=$(for at in /run/user/$uid /run /tmp; do [ -w $at ] && echo $at && break; done)"
 )
+"""Lock files are where only this user can write, if there is such a folder: in /tmp, others could hold them first."""
 _UP = frozenset({"running", "degraded", "starting"})
 _log = logging.getLogger(__name__)
 
@@ -103,7 +105,7 @@ class SshBackend(Backend):
             return TransientBackend(self._unit, user=user, run=partial(self._tool, *environment), command=self._command)
         why = "the user's systemd does not linger" if said.get("user") in _UP else "no systemd there that keeps them"
         _log.info(f"{self._host}: actors are children of ssh and end with the connection: {why}")
-        lock = f"/tmp/{self._unit}{said['uid']}" if said.get("flock") else ""
+        lock = f"{said.get('locks') or '/tmp'}/{self._unit}{said['uid']}" if said.get("flock") else ""
         return ProcessBackend(partial(self._child, lock), partial(actor_name, self.launcher))
 
     def _command(self, slot: int) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from common.errors import ConfigurationError, UnavailableError
+from common.errors import WRONG_PATH, ConfigurationError, UnavailableError
 from deploy.arguments import algorithm_option, env_argument, set_option
 
 STDOUT = "-"
@@ -36,9 +36,9 @@ def init(env: str, to: Path, algorithm: str | None, assignments: tuple[str, ...]
             file.write(text)
     except FileExistsError as error:
         raise ConfigurationError(f"{to} is there already: remove it, or choose another file with --to") from error
-    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
-        raise ConfigurationError(f"{to}: {error.strerror}; choose another file with --to") from error
     except OSError as error:
+        if error.errno in WRONG_PATH:
+            raise ConfigurationError(f"{to}: {error.strerror}; choose another file with --to") from error
         raise UnavailableError(f"{to}: {error.strerror}") from error
     typed = shlex.quote(str(to))
     click.echo(

@@ -1,7 +1,6 @@
 """Locks a run folder, for a new run in it or to resume the one that it holds: one learner at a time."""
 
 import contextlib
-import errno
 import os
 import platform
 import secrets
@@ -14,7 +13,7 @@ from typing import IO, Any
 
 import msgspec
 
-from common.errors import ConfigurationError, UnavailableError
+from common.errors import WRONG_PATH, ConfigurationError, UnavailableError
 from common.host import file_lock, plain_file
 from common.host.atomic_file import replace_file
 from common.host.versions import ENVIRONMENTS, commit, versions
@@ -25,10 +24,6 @@ from common.settings.validate import check
 
 _FREE = ("environment.num_envs", "environment.step_seconds")
 """Settings of the environment that change how fast it is played, not the task; a resumed run may change them."""
-
-_OPERATORS = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EACCES, errno.EPERM)
-"""Errors that mean that the operator gave a wrong path for a new run. An existing run's folder was usable before, so
-there the same errors may pass."""
 
 _UNRESOLVED = ("auto", 0)
 """Values of written settings that the run folder's resolved settings replace."""
@@ -78,7 +73,7 @@ def create(path: Path, settings: Settings) -> LockedRun:
     learner uses it, or the disk does not take the files.
     """
     folder = RunFolder(path)
-    with _locked(folder, require_empty, _OPERATORS) as lock:
+    with _locked(folder, require_empty, WRONG_PATH) as lock:
         created = datetime.now(UTC).isoformat(timespec="seconds")
         own = versions().get("a3cd", "not installed")
         record = RunRecord(run=secrets.token_hex(8), created=created, epoch=1, a3cd=own, **_made_of())
@@ -97,7 +92,7 @@ def resume(path: Path, settings: Settings | None) -> LockedRun:
     take its files.
     """
     folder = RunFolder(path)
-    with _locked(folder, RunFolder.record, ()) as lock:
+    with _locked(folder, RunFolder.record, ()) as lock:  # it was usable before: any error may pass
         own = folder.settings() if settings is None else fitted(settings, folder)
         if own.reproducible:
             raise ConfigurationError(

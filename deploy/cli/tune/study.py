@@ -227,15 +227,19 @@ def _make(optuna: Any, plan: Plan, file: Path) -> None:
         storage.engine.dispose()
 
 
-@contextlib.contextmanager
-def locked(file: Path) -> Iterator[IO[str]]:
-    """Lock the study in the file, so that nobody else works on it meanwhile. Raises UnavailableError."""
+def locked(file: Path) -> IO[str]:
+    """Lock the study in the file, so that nobody else works on it until the returned file is closed.
+
+    Raises UnavailableError.
+    """
     lock = folder_of(file) / "lock"
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
-        with lock.open("a", encoding="utf-8") as held:
+        with contextlib.ExitStack() as stack:
+            held = stack.enter_context(lock.open("a", encoding="utf-8"))
             file_lock.lock(held, wait=False)
-            yield held
+            stack.pop_all()
+            return held
     except BlockingIOError as error:
         raise UnavailableError(f"{file}: another `a3cd tune` is at work on it; --show tells how far it is") from error
     except OSError as error:
