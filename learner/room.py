@@ -41,10 +41,11 @@ class Room:
     def gives_way(self, role: str, place: str) -> bytes | None:
         """Return who gives way to a new peer at `place` where there is no room for it; None: nobody does.
 
-        It is the newest at the place that has most: a key; without keys, an address (`Peer.place`). Afterwards that
-        place still has no fewer peers than `place`, so two places never drive out each other's peers in turns.
+        It is the newest at the place that has most (a key; without keys, an address: `Peer.place`), an actor before a
+        relay. Afterwards that place still has no fewer peers than `place`, so two places never drive out each other's
+        peers in turns.
         """
-        roles = SENDERS if role in SENDERS else (role,)
+        roles = ("relay", "actor") if role in SENDERS else (role,)
         members: list[tuple[bytes, Peer]] = [one for each in roles for one in self._peers.role(each)]
         counts = Counter(peer.place for _, peer in members)
         most_at = max(counts, key=counts.__getitem__)

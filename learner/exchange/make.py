@@ -59,7 +59,13 @@ def make(
         packing = TrajectoryFormat(settings, observation, model.action, model.state_size, stacks=stacks)
         exchange = _trajectories(run, trainer, packing)
     if settings.exchange.kind == "actions" or not isinstance(rule, AtOnce):  # as many rollouts wait as there are actors
-        exchange.most_actors = actors_that_fit(weights.transport.free_bytes(), _bytes_per_actor(settings, observation))
+        most = actors_that_fit(weights.transport.free_bytes(), _bytes_per_actor(settings, observation))
+        exchange.most_actors = most
+        if most < settings.scaling.maximum:
+            run.stats.warn(
+                f"the free memory holds the rollouts of {most} actors, scaling.maximum is {settings.scaling.maximum}: "
+                "lower environment.num_envs or algorithm.rollout_length for more"
+            )
     return exchange
 
 
