@@ -212,7 +212,9 @@ class LauncherCore:
         """Decides on nothing while the actors are another launcher's, whose orders this one does not hear."""
         if self._hands_off:
             return
-        self._reconciler.set_plan(now, self.wanted, self._usable(now))
+        # Actors of an earlier launcher may be where nobody has looked yet: others beside them would be too many.
+        usable = set() if self._unsettled else self._usable(now)
+        self._reconciler.set_plan(now, self.wanted, usable)
 
     def _usable(self, now: float) -> set[Slot]:
         """The slots in which actors may be started."""

@@ -90,13 +90,23 @@ class Reconciler:
         self.plan &= self.taken | set(usable)
         missing = wanted - len(self.plan)
         if missing < 0:
-            # Giving up a slot where no actor runs costs nothing; of the actors that run, the newest has learnt least.
-            first = sorted(sorted(self.plan, reverse=True), key=lambda slot: (slot in self.taken, self.age(now, slot)))
-            for slot in first[:-missing]:
+            for slot in self._first_to_go(now)[:-missing]:
                 self.dismiss(now, slot)
         if missing > 0:
             free = sorted(set(usable) - self.plan - self.taken, key=lambda slot: (self._times[slot].due, slot))
             self.plan.update(free[:missing])
+
+    def _first_to_go(self, now: float) -> list[Slot]:
+        """The plan in the order in which slots are given up.
+
+        To give up a slot where no actor runs costs nothing. Of the actors that run, the newest has learnt least; those
+        that were found are older than all that this launcher has started.
+        """
+
+        def rank(slot: Slot) -> tuple[bool, bool, float]:
+            return slot in self.taken, self._times[slot].requested == -math.inf, self.age(now, slot)
+
+        return sorted(sorted(self.plan, reverse=True), key=rank)
 
     def dismiss(self, at: float, slot: Slot) -> None:
         """Takes the slot out of the plan: its actor is asked to leave at `at`, or earlier if so decided before."""

@@ -183,7 +183,7 @@ def test_one_found_after_the_order_counts_at_once_and_the_surplus_leaves() -> No
     bench = Bench()
     bench.order(2)
     bench.now += 1
-    assert bench.found(3) == ["stop 3"]
+    assert bench.found(3) == ["stop 1"]
 
 
 def test_one_found_in_the_end_is_stopped() -> None:

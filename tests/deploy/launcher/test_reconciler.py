@@ -128,6 +128,32 @@ def test_a_place_that_is_not_observed_keeps_its_actors_for_ten_minutes() -> None
     assert one.observe(900.0, 1, seen(0)) == {Slot(0, 1)}, "it was there after all"
 
 
+def test_a_restarted_launcher_starts_nothing_before_it_has_looked_everywhere() -> None:
+    bench = Bench(slots=4, hosts=["h2", "h3", "h4"], seen=False, outlives=True)
+    bench.alive = {Slot(number, place) for number in (0, 1) for place in (0, 1)}
+    assert bench.order(4) == []
+    assert bench.observe(0) == []
+    assert bench.ended(1) and bench.after(60) == [], "its successor waits, too"
+    assert bench.observe(1) == []
+    bench.problems = {2: "no route"}
+    assert bench.observe(2) == [], "nobody answers there"
+    assert bench.tick() == ["start 2"]
+    assert bench.after(100) == []
+
+
+def test_found_actors_stay_and_those_that_were_started_meanwhile_go() -> None:
+    bench = Bench(slots=4, hosts=["h2", "h3"], seen=False, outlives=True)
+    bench.problems = {0: "no route"}
+    bench.alive |= {Slot(2, 0), Slot(3, 0)}
+    bench.order(2)
+    bench.observe(0)
+    assert bench.observe(1) == ["start 0 on 1", "start 1 on 1"]
+    bench.now += 300
+    bench.problems = {}
+    assert bench.observe(0) == []
+    assert bench.tick() == ["stop 0 on 1", "stop 1 on 1"]
+
+
 REPLACED = Refused(code="replaced", reason="launcher lab on h2 came later")
 
 
