@@ -26,6 +26,8 @@ class Observation:
     """Those of `alive` whose actor is not at work yet."""
     note: str = ""
     """One line for the operator; empty: nothing to say."""
+    unsure: bool = False
+    """Whether there may be actors that it does not show."""
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ class LauncherCore:
     def observe(self, now: float, place: int, report: Report) -> Step:
         """Answers a backend's report. Before the first order, all actors that are found count as wanted."""
         self._unsettled.discard(place)
-        self._reconciler.carried_out(place, undone=report.undone)
+        self._reconciler.carried_out(now, place, undone=report.undone)
         if report.seen is None:
             self._reconciler.lose(now, place)
             self.problems[place] = report.problem
@@ -144,7 +144,9 @@ class LauncherCore:
         waiting = any(slot.place == place for slot in self._reconciler.plan - self._reconciler.observed)
         if report.problem or not waiting:  # while slots wait, the last problem may be the reason
             self.problems[place] = report.problem
-        return Step(requests if self.ordered else replace(requests, planned=None), tuple(sorted(found)), failures)
+        if not self.ordered and not self.stopping:
+            requests = replace(requests, planned=None)
+        return Step(requests, tuple(sorted(found)), failures)
 
     def _is_failure(self, now: float, place: int, ended: Ended) -> bool:
         """Counts an actor's end if it is a failure; returns whether it is.
@@ -169,9 +171,8 @@ class LauncherCore:
         if self._hands_off:
             self.detach()
             return
+        self._reconciler.end(now + patience, first=not self.stopping)
         self.stopping, self.wanted = True, 0
-        for slot in self._reconciler.slots:
-            self._reconciler.dismiss(now + patience, slot)
         self._ending.begin(now, patience)
 
     def detach(self) -> None:
@@ -280,16 +281,21 @@ class LauncherCore:
 
     def finished(self, now: float) -> bool:
         """Whether the launcher is stopped, and no actor is left that is worth waiting for."""
-        if not self.stopping or self._detached or not self._reconciler.taken:
+        if not self.stopping or self._detached:
             return self.stopping
-        return self._ending.over(now, unasked=bool(self.unasked))
+        unasked = bool(self.unasked)
+        return not (self._reconciler.taken or unasked) or self._ending.over(now, unasked)
 
     @property
-    def unasked(self) -> dict[int, int]:
-        """By place, how many actors are to end and would play on without this launcher, but were not asked to stop."""
+    def unasked(self) -> dict[int, int | None]:
+        """By place, how many actors are to end and would play on without this launcher, but were not asked to stop.
+
+        None: nobody knows, since the place has not been seen.
+        """
         if not self.stopping or self._detached or not self._outlives:
             return {}
-        return dict(Counter(slot.place for slot in self._reconciler.unasked))
+        known = Counter(slot.place for slot in self._reconciler.unasked)
+        return {place: known[place] or None for place in sorted(known.keys() | self._reconciler.doubtful)}
 
     def late_seconds(self, now: float) -> float:
         """For how long this launcher goes on waiting for tools although its actors should be gone; 0: it does not."""

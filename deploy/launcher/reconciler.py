@@ -67,9 +67,14 @@ class Reconciler:
         """Places whose last observation succeeded."""
         self._times = {slot: _Times() for slot in self.slots}
         self._seen_at = dict.fromkeys(range(len(slots)), -math.inf)
-        self._awaited: set[int] = set()
+        self._awaited = set(self._seen_at)
         """Places whose next observation is on its way."""
-        self._lost_at = dict.fromkeys(range(len(slots)), -math.inf)
+        self._unsure = set(self._seen_at)
+        """Places with actors that the last observation did not show, or perhaps: it failed, or said so itself."""
+        self.doubtful: set[int] = set()
+        """In the end, places that may have actors of which nothing is known."""
+        self._failed_at = dict.fromkeys(self._seen_at, -math.inf)
+        """When an observation of the place, or a request to it, last failed."""
         self._handed: dict[int, set[Slot]] = {}
         """By place, slots whose actor the backend was last requested to end, until its report."""
 
@@ -115,6 +120,17 @@ class Reconciler:
         times.stop_at = min(times.stop_at, at)
         times.kill_at = min(times.kill_at, at + GRACE_SECONDS)
 
+    def end(self, at: float, first: bool) -> None:
+        """Dismisses all actors at `at`; `first`: the end begins now, and it may begin again, earlier.
+
+        A place that cannot be seen now must be, once. One that is lost later holds no more than is known: nothing is
+        started any more.
+        """
+        for slot in self.slots:
+            self.dismiss(at, slot)
+        if first:
+            self.doubtful = set(self._unsure)
+
     def adopt(self) -> None:
         """Plans all actors that are there, also those that were to end: another launcher has decided since."""
         self.plan = self.taken
@@ -156,19 +172,27 @@ class Reconciler:
         self.ready.add(place)
         self._awaited.discard(place)
         self._seen_at[place] = now
+        self._unsure.discard(place)
+        if seen.unsure:
+            self._unsure.add(place)
+        else:
+            self.doubtful.discard(place)
         return found
 
     def lose(self, now: float, place: int) -> None:
         """Notes that the place could not be observed: nothing is started there until it can be."""
         self.ready.discard(place)
         self._awaited.discard(place)
-        self._lost_at[place] = now
+        self._unsure.add(place)
+        self._failed_at[place] = now
         if now - self._seen_at[place] >= GONE_SECONDS:
             self._forget(place)
             self.silent -= _of(self.silent, place)
 
-    def carried_out(self, place: int, undone: bool) -> None:
+    def carried_out(self, now: float, place: int, undone: bool) -> None:
         """Takes what a report says about the requests to the place before it; `undone`: one of them failed."""
+        if undone:
+            self._failed_at[place] = now
         for slot in self._handed.pop(place, ()):
             self._times[slot].told |= not undone
 
@@ -217,13 +241,13 @@ class Reconciler:
         """Returns the places to observe now because there is something to request there; each is returned once.
 
         `ending`: all actors are to end. Then a place that could not be observed is tried again soon, since an actor
-        there can be asked only after an observation.
+        there can be asked only after an observation; and so is one that may have actors of which nothing is known.
         """
         places = self.ready - self._awaited
         due = {slot.place for slot in self.slots if slot.place in places and self._next(slot) <= now}
         if ending:
-            lost = {slot.place for slot in self.unasked} - self.ready - self._awaited
-            due |= {place for place in lost if now >= self._lost_at[place] + LOOK_AGAIN_SECONDS}
+            lost = ({slot.place for slot in self.unasked} - self.ready) | self.doubtful
+            due |= {place for place in lost - self._awaited if now >= self._failed_at[place] + LOOK_AGAIN_SECONDS}
         self._awaited |= due
         return due
 

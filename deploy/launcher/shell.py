@@ -193,14 +193,16 @@ class _Launcher:
                 text = (
                     f"actors cannot be asked to stop yet; tries for {seconds:.0f} s, a second Ctrl-C ends this launcher"
                 )
-                _log.warning(logs.line(text, **self._where(place), actors=actors))
+                _log.warning(logs.line(text, **self._where(place), actors=actors or "unknown"))
 
     def _say_unasked(self) -> None:
         """Names the actors that this launcher leaves behind although they were to end."""
         for place, actors in self._core.unasked.items():
             why = self._core.problems[place] or "no answer"
-            text = "gave up: these actors were not asked to stop, and play on"
-            _log.error(logs.line(text, **self._where(place), actors=actors, why=why))
+            text = "these actors were not asked to stop, and play on"
+            if actors is None:
+                text = "if there are actors, they were not asked to stop, and play on"
+            _log.error(logs.line(f"gave up: {text}", **self._where(place), actors=actors or "unknown", why=why))
 
     def _take_report(self, now: float, index: int) -> None:
         loop = self._loops[index]

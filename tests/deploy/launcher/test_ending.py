@@ -9,11 +9,11 @@ import pytest
 
 from common.wire.messages import FleetReport, Goodbye, Stop
 from deploy.backends.background_loop import Report
-from deploy.backends.base import Observation
+from deploy.backends.base import Observation, Requests
 from deploy.launcher import ending
 from deploy.launcher.core import LauncherCore
 from deploy.launcher.ending import ABANDON_SECONDS, LEAVE_SECONDS, TOOLS_SECONDS, Ending
-from deploy.launcher.reconciler import GRACE_SECONDS, LOOK_AGAIN_SECONDS
+from deploy.launcher.reconciler import GONE_SECONDS, GRACE_SECONDS, LOOK_AGAIN_SECONDS, Slot
 from tests.helpers.bench import Bench
 from tests.helpers.launching import Actors, Learner, lasting, launch
 from tests.helpers.programs import until
@@ -127,6 +127,66 @@ def test_a_request_that_failed_has_asked_nobody() -> None:
     assert bench.core.unasked == {}
 
 
+def test_a_place_that_was_never_seen_is_looked_at_before_the_end() -> None:
+    bench = Bench(slots=2, hosts=["h2", "h3"], seen=False, outlives=True)
+    bench.observe(0)
+    bench.alive = {Slot(1, 1)}
+    bench.core.stop(bench.now)
+    assert bench.core.due(bench.now + 30) == set(), "the first look is on its way"
+    assert bench.core.unasked == {1: None} and not bench.core.finished(bench.now + ENOUGH)
+    assert bench.observe(1) == ["stop 1 on 1"]
+    assert bench.core.unasked == {}
+
+
+@pytest.mark.parametrize("lost_for", [1, GONE_SECONDS], ids=["a moment", "so long that it counts as empty"])
+def test_a_place_that_cannot_be_seen_when_the_end_begins_may_have_actors(lost_for: float) -> None:
+    bench = running("h2", "h3")
+    bench.problems = {1: "no route"}
+    bench.now += lost_for
+    bench.observe(1)
+    bench.core.handle(bench.now, Stop(reason="goal", final=True))
+    bench.after(LEAVE_SECONDS)
+    assert bench.core.unasked == {1: 2 if lost_for == 1 else None}
+    bench.after(ENOUGH)
+    assert not bench.core.finished(bench.now)
+    assert bench.core.finished(bench.now + TOOLS_SECONDS), "it gives up"
+    bench.now += LOOK_AGAIN_SECONDS
+    assert bench.core.due(bench.now) >= {1}
+    bench.problems = {}
+    assert bench.observe(1) == ["stop 0 on 1", "stop 1 on 1"]
+    assert ended(bench.core, bench.now)
+
+
+def test_a_place_whose_actors_are_gone_is_not_waited_for_when_it_is_lost_in_the_end() -> None:
+    bench = running("h2", "h3")
+    bench.core.stop(bench.now)
+    bench.tick()
+    bench.alive.clear()
+    bench.observe()
+    bench.problems = {1: "no route"}
+    bench.observe(1)
+    assert ended(bench.core, bench.now)
+
+
+def test_where_actors_end_with_the_launcher_none_are_left_in_what_was_not_seen() -> None:
+    bench = Bench(seen=False)
+    bench.core.stop(bench.now)
+    assert ended(bench.core, bench.now)
+
+
+def test_a_backend_that_is_not_sure_is_asked_for_none_until_that_is_done() -> None:
+    core = LauncherCore([2], outlives=True)
+    unsure = Report(Observation(unsure=True), undone=True)
+    core.observe(1.0, 0, unsure)
+    core.stop(2.0)
+    assert core.due(2.0) == set() and core.due(3.0) == {0}, "not at once after what failed"
+    assert core.observe(3.5, 0, unsure).requests == Requests(planned=0), "though there was no order"
+    assert core.unasked == {0: None} and not core.finished(3.5 + ENOUGH)
+    assert core.due(5.5) == {0}
+    core.observe(6.0, 0, Report(Observation()))
+    assert core.due(100.0) == set() and ended(core, 6.0)
+
+
 @pytest.fixture
 def learner(nothing_left_behind: None) -> Iterator[Learner]:
     one = Learner()
@@ -181,3 +241,22 @@ def test_one_that_cannot_ask_actors_to_stop_says_so(
 
     assert launch(script, learner.address, actors) == 130
     assert "these actors were not asked to stop, and play on actors=2 why='ssh: no route'" in caplog.text
+
+
+@pytest.mark.slow
+def test_one_that_could_not_even_look_names_the_place(
+    learner: Learner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "TOOLS_SECONDS", 0.0)
+    actors = lasting()
+    actors.problem = "ssh: no route"
+
+    def script() -> None:
+        learner.welcome(actors=2)
+        learner.hear(FleetReport, lambda report: report.why == "ssh: no route")
+        os.kill(os.getpid(), signal.SIGINT)
+        learner.hear(Goodbye)
+
+    assert launch(script, learner.address, actors) == 130
+    said = "gave up: if there are actors, they were not asked to stop, and play on actors=unknown why='ssh: no route'"
+    assert said in caplog.text
