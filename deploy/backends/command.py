@@ -12,7 +12,9 @@ COUNT = "{count}"
 class CommandBackend(Backend):
     """Runs the program, without a shell, when the number of wanted actors changes, and again while it fails.
 
-    Nothing shows what becomes of the actors: those that the program was told of count as running.
+    Nothing shows what becomes of the actors: those that the program was told of count as running. A program that failed
+    may have begun some, and so may an earlier launcher's, so it is certain only after a success with 0 that there are
+    none.
     """
 
     outlives = True
@@ -41,7 +43,7 @@ class CommandBackend(Backend):
         self._running.difference_update(slots)
 
     def observe(self) -> Observation:
-        return Observation(frozenset(self._running))
+        return Observation(frozenset(self._running), unsure=self._told != 0)
 
     def exit_status(self, slot: int) -> Ended:
         return Ended(slot, 0)

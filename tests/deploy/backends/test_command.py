@@ -44,9 +44,9 @@ class Scaled:
     def counts(self) -> list[int]:
         return [int(json.loads(line)[-1]) for line in lines(self.base / "calls")]
 
-    def want(self, planned: int | None, start: tuple[int, ...] = (), stop: tuple[int, ...] = ()) -> Observation:
+    def want(self, planned: int | None, start: tuple[int, ...] = (), stop: tuple[int, ...] = ()) -> set[int]:
         self.backend.request(Requests(frozenset(start), frozenset(stop), planned=planned))
-        return self.backend.observe()
+        return set(self.backend.observe().alive)
 
 
 @pytest.fixture
@@ -57,13 +57,13 @@ def scaled(nothing_left_behind: None, tmp_path: Path) -> Iterator[Scaled]:
 
 
 def test_it_is_told_every_change_of_the_number_and_nothing_else(scaled: Scaled) -> None:
-    assert scaled.want(None) == Observation()
+    assert scaled.want(None) == set()
     assert scaled.counts == []
-    assert scaled.want(2, start=(0, 1)) == Observation(frozenset({0, 1}))
+    assert scaled.want(2, start=(0, 1)) == {0, 1}
     assert json.loads(lines(scaled.base / "calls")[0]) == ["actors=2", "tcp://gpu:5555", "$(id) {other}", "2"]
     scaled.want(2)
-    assert scaled.want(2, start=(2,), stop=(0,)) == Observation(frozenset({1, 2})), "one in the place of another"
-    assert scaled.want(1, stop=(1,)) == Observation(frozenset({2}))
+    assert scaled.want(2, start=(2,), stop=(0,)) == {1, 2}, "one in the place of another"
+    assert scaled.want(1, stop=(1,)) == {2}
     assert scaled.counts == [2, 1]
     assert scaled.backend.exit_status(1) == Ended(1, 0)
 
@@ -77,16 +77,31 @@ def test_a_failure_changes_nothing_and_is_tried_again(scaled: Scaled) -> None:
     (scaled.base / "broken").touch()
     with pytest.raises(ToolError, match=r"scale: Error from server \(Forbidden\): no \(exit code 1\)"):
         scaled.want(1, start=(0,))
-    assert scaled.backend.observe() == Observation()
+    assert scaled.backend.observe() == Observation(unsure=True)
     (scaled.base / "broken").unlink()
-    assert scaled.want(1, start=(0,)) == Observation(frozenset({0}))
+    assert scaled.want(1, start=(0,)) == {0}
     assert scaled.counts == [1, 1]
+
+
+def test_only_a_success_with_none_makes_sure_that_there_are_none(scaled: Scaled) -> None:
+    assert scaled.backend.observe().unsure, "an earlier launcher may have had some started"
+    scaled.want(0)
+    assert not scaled.backend.observe().unsure
+    scaled.want(1, start=(0,))
+    assert scaled.backend.observe().unsure
+    (scaled.base / "broken").touch()
+    with pytest.raises(ToolError):
+        scaled.want(0, stop=(0,))
+    assert scaled.backend.observe() == Observation(frozenset({0}), unsure=True)
+    (scaled.base / "broken").unlink()
+    scaled.want(0, stop=(0,))
+    assert scaled.backend.observe() == Observation()
 
 
 def test_the_program_may_leave_actors_in_the_background(scaled: Scaled) -> None:
     (scaled.base / "background").touch()
     try:
-        assert scaled.want(1, start=(0,)) == Observation(frozenset({0}))
+        assert scaled.want(1, start=(0,)) == {0}
     finally:
         os.kill(int((scaled.base / "pid").read_text()), signal.SIGKILL)
     (scaled.base / "background").unlink()

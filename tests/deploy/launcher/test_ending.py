@@ -4,19 +4,21 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from common.wire.messages import FleetReport, Goodbye, Stop
+from common.wire.messages import FleetReport, Goodbye, Hello, Stop
 from deploy.backends.background_loop import Report
 from deploy.backends.base import Observation, Requests
+from deploy.backends.command import CommandBackend
 from deploy.launcher import ending
 from deploy.launcher.core import LauncherCore
 from deploy.launcher.ending import ABANDON_SECONDS, LEAVE_SECONDS, TOOLS_SECONDS, Ending
 from deploy.launcher.reconciler import GONE_SECONDS, GRACE_SECONDS, LOOK_AGAIN_SECONDS, Slot
 from tests.helpers.bench import Bench
 from tests.helpers.launching import Actors, Learner, lasting, launch
-from tests.helpers.programs import until
+from tests.helpers.programs import lines, program, until
 
 BOTH = Observation(frozenset({0, 1}))
 ENOUGH = GRACE_SECONDS + ABANDON_SECONDS
@@ -260,3 +262,33 @@ def test_one_that_could_not_even_look_names_the_place(
     assert launch(script, learner.address, actors) == 130
     said = "gave up: if there are actors, they were not asked to stop, and play on actors=unknown why='ssh: no route'"
     assert said in caplog.text
+
+
+GROWS_ONLY = """
+import sys
+from pathlib import Path
+with Path(sys.argv[0]).with_name("counts").open("a") as file:
+    file.write(sys.argv[1] + "\\n")
+if sys.argv[1] != "0":
+    sys.exit("one machine was created, the next was refused")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("orders", [True, False], ids=["a failed order", "no order"])
+def test_a_program_is_told_zero_before_the_end_though_it_never_succeeded(
+    learner: Learner, tmp_path: Path, orders: bool
+) -> None:
+    scale = program(tmp_path, "scale", GROWS_ONLY)
+
+    def script() -> None:
+        if orders:
+            learner.welcome(actors=2)
+            learner.hear(FleetReport, lambda report: "the next was refused" in report.why)
+        else:
+            learner.hear(Hello)
+        os.kill(os.getpid(), signal.SIGINT)
+        learner.hear(Goodbye)
+
+    assert launch(script, learner.address, CommandBackend([str(scale), "{count}"], "tcp://gpu:5555")) == 130
+    assert lines(tmp_path / "counts")[-1:] == ["0"]
