@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -20,17 +21,18 @@ class ToolError(Exception):
     """A tool failed; the text is one line with its name and the last line it wrote."""
 
 
-def run(*words: str, stdin: str = "", seconds: float = 10.0) -> str:
+def run(*words: str, stdin: str = "", seconds: float = 10.0, unset: str = "") -> str:
     """Runs a tool and returns its standard output; raises ToolError if it cannot be run, fails, or takes too long.
 
-    It is done when it ends. What it leaves running in the background goes on, and nobody waits for it.
+    It is done when it ends. What it leaves running in the background goes on, and nobody waits for it. `unset`: a
+    regular expression; the tool does not get the environment variables whose whole names match.
     """
     program = Path(words[0]).name
     try:
         with tempfile.TemporaryDirectory(prefix="a3cd-", ignore_cleanup_errors=True) as folder:
             given, out, errors = (Path(folder, name) for name in ("stdin", "stdout", "stderr"))
             given.write_text(stdin, encoding="utf-8")
-            exit_code = _exit_code(words, given, out, errors, seconds)
+            exit_code = _exit_code(words, given, out, errors, seconds, unset)
             said, complained, much = _end(out), _end(errors), out.stat().st_size > MOST_BYTES
     except OSError as error:
         raise ToolError(f"{program}: cannot be run: {error}") from None
@@ -44,18 +46,19 @@ def run(*words: str, stdin: str = "", seconds: float = 10.0) -> str:
     return said
 
 
-def _exit_code(words: Sequence[str], given: Path, out: Path, errors: Path, seconds: float) -> int | None:
+def _exit_code(words: Sequence[str], given: Path, out: Path, errors: Path, seconds: float, unset: str) -> int | None:
     """Runs a tool with these files as its standard streams; None: it did not end in time, and was killed.
 
     Files, not pipes: a pipe would not end before the last background process that the tool leaves behind.
     """
+    environment = {name: value for name, value in notify.inherited().items() if not re.fullmatch(unset, name)}
     with given.open("rb") as stdin, out.open("wb") as stdout, errors.open("wb") as stderr:
         process = subprocess.Popen(
             words,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            env=notify.inherited() | {"LC_ALL": "C"},  # messages in English
+            env=environment | {"LC_ALL": "C"},  # messages in English
             start_new_session=True,
         )
     try:

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from deploy.backends.base import Backend, Ended, Observation
@@ -14,6 +15,11 @@ from deploy.backends.runner import ToolError, last_line, run
 
 SET_HERE = frozenset({"array", "job-name", "parsable", "wrap", "test-only", "wait", "help", "version"})
 """Options of sbatch that an operator may not give."""
+OUT_OF_SIGHT = frozenset({"clusters", "cluster-constraint", "uid"})
+"""Nor these: squeue and scancel would not see jobs on another cluster or of another user."""
+_UNWANTED = r"SQUEUE_.*|SCANCEL_.*|SBATCH_CLUSTERS|SBATCH_ARRAY_INX|SBATCH_WAIT|SLURM_CLUSTERS"
+"""Environment variables that would change what the tools do or show, as their options do. Those of sbatch that choose
+resources are the operator's."""
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})
 _ORDINARY = frozenset({"None", "Priority", "Resources", "BeginTime", ""})
 """Reasons for waiting that pass by themselves."""
@@ -39,7 +45,7 @@ class SlurmBackend(Backend):
 
     def __init__(self, name: str, script: str, options: Sequence[str] = (), run: Callable[..., str] = run) -> None:
         """`name` of the jobs, `script` of a task; `options` of sbatch, without their dashes."""
-        self._run = run
+        self._run = partial(run, unset=_UNWANTED)
         self._name = name
         self._script = script
         self._options = [f"--{option}" for option in options]

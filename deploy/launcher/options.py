@@ -15,7 +15,7 @@ from deploy.arguments import AddressType, ModuleType
 from deploy.backends import hosts
 from deploy.backends.command import COUNT
 from deploy.backends.pods import CREDENTIAL
-from deploy.backends.slurm import SET_HERE
+from deploy.backends.slurm import OUT_OF_SIGHT, SET_HERE
 from deploy.backends.systemd import UNIT
 from deploy.ssh import STRICT
 
@@ -98,9 +98,21 @@ def split_command(text: str) -> list[str]:
 
 
 UNIT_NAME = _form(r"[A-Za-z0-9:_.][A-Za-z0-9:_.-]*@", f"write a template's name up to its @, as in {UNIT}")
-SBATCH_OPTION = _form(
-    r"(?P<key>[a-z][a-z-]*)(?:=[^\r\n\0]*)?", "write KEY=VALUE without dashes, as in partition=cpu", SET_HERE
-)
+
+
+def _sbatch_option(text: str) -> str:
+    """Checks an option of sbatch, which also takes the beginning of an option's name for the whole."""
+    match = re.fullmatch(r"(?P<key>[a-z][a-z-]*)(?:=[^\r\n\0]*)?", text, re.ASCII)
+    if match is None:
+        raise ConfigurationError(f"{text!r}: write KEY=VALUE without dashes, as in partition=cpu")
+    if any(option.startswith(match["key"]) for option in SET_HERE):
+        raise ConfigurationError(f"{text!r}: a3cd sets {match['key']} itself")
+    if any(option.startswith(match["key"]) for option in OUT_OF_SIGHT):
+        raise ConfigurationError(f"{text!r}: a3cd would not find these jobs again")
+    return text
+
+
+SBATCH_OPTION = Checked(_sbatch_option)
 SSH_OPTION = _form(
     r"(?P<key>[A-Za-z0-9]+)=[^\r\n\0]+",
     "write an option of ssh as KEY=VALUE, as in Port=2222",

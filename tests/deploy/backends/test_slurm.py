@@ -19,11 +19,12 @@ from tests.helpers.programs import first_in_path, lines, program, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 PROGRAM = """
-import json, sys
+import json, os, sys
 from pathlib import Path
 base, name = Path({base!r}), Path(sys.argv[0]).name
 with (base / "calls").open("a") as file:
     file.write(json.dumps([name, *sys.argv[1:]]) + "\\n")
+(base / f"environment-{{name}}").write_text(json.dumps(dict(os.environ)))
 if (base / f"no-{{name}}").exists():
     sys.exit((base / f"no-{{name}}").read_text())
 state = json.loads((base / "state").read_text())
@@ -120,6 +121,23 @@ def test_a_slot_that_was_filled_twice_keeps_the_older(backend: SlurmBackend, slu
     slurm.put(running(0, job=9) | running(0, 1, job=8))
     assert backend.observe().alive == {0, 1}
     assert sorted(slurm.get()) == ["8_0", "8_1"]
+
+
+def test_no_variable_hides_tasks_or_makes_others(
+    backend: SlurmBackend, slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SQUEUE_STATES", "SCANCEL_STATE", "SBATCH_CLUSTERS", "SBATCH_ARRAY_INX", "SBATCH_WAIT"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("SLURM_CLUSTERS", "other")
+    monkeypatch.setenv("SBATCH_PARTITION", "cpu")
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
+    backend.start([0])
+    backend.observe()
+    backend.stop([0])
+    for tool in ("sbatch", "squeue", "scancel"):
+        names = json.loads((slurm.base / f"environment-{tool}").read_text()).keys()
+        found = {name for name in names if name.startswith(("SQUEUE", "SCANCEL", "SBATCH", "SLURM"))}
+        assert found == {"SBATCH_PARTITION", "SLURM_CONF"}
 
 
 @pytest.mark.parametrize(
