@@ -17,6 +17,8 @@ SET_HERE = frozenset({"array", "job-name", "parsable", "wrap", "test-only", "wai
 """Options of sbatch that an operator may not give."""
 OUT_OF_SIGHT = frozenset({"clusters", "cluster-constraint", "uid"})
 """Nor these: squeue and scancel would not see jobs on another cluster or of another user."""
+TOOL_SECONDS = 60.0
+"""Slurm's tools themselves wait for an answer for its MessageTimeout, 10 s unless a site sets more, and try again."""
 _UNWANTED = r"SQUEUE_.*|SCANCEL_.*|SBATCH_CLUSTERS|SBATCH_ARRAY_INX|SBATCH_WAIT|SLURM_CLUSTERS"
 """Environment variables that would change what the tools do or show, as their options do. Those of sbatch that choose
 resources are the operator's."""
@@ -45,7 +47,7 @@ class SlurmBackend(Backend):
 
     def __init__(self, name: str, script: str, options: Sequence[str] = (), run: Callable[..., str] = run) -> None:
         """`name` of the jobs, `script` of a task; `options` of sbatch, without their dashes."""
-        self._run = partial(run, unset=_UNWANTED)
+        self._run = partial(run, seconds=TOOL_SECONDS, unset=_UNWANTED)
         self._name = name
         self._script = script
         self._options = [f"--{option}" for option in options]

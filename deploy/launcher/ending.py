@@ -8,8 +8,8 @@ LEAVE_SECONDS = 3.0
 """Time after a final stop in which actors may leave by themselves: the learner has told them, too."""
 ABANDON_SECONDS = 1.0
 """Time after SIGKILL: a process that is still there then hangs in the kernel, and is not waited for."""
-TOOLS_SECONDS = 60.0
-"""Time for tools (ssh, squeue, ...) to show actors and ask them to stop: each may take half a minute."""
+TOOLS_SECONDS = 120.0
+"""Time for tools (ssh, squeue, ...) to show actors and ask them to stop: each may take a minute."""
 
 
 class Ending:

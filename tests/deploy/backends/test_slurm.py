@@ -15,6 +15,7 @@ from deploy.backends.background_loop import BackgroundLoop, Report, close_all
 from deploy.backends.base import Ended, Observation, Place
 from deploy.backends.runner import ToolError
 from deploy.backends.slurm import SlurmBackend, script
+from deploy.launcher.ending import TOOLS_SECONDS
 from tests.helpers.programs import first_in_path, lines, program, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
@@ -121,6 +122,23 @@ def test_a_slot_that_was_filled_twice_keeps_the_older(backend: SlurmBackend, slu
     slurm.put(running(0, job=9) | running(0, 1, job=8))
     assert backend.observe().alive == {0, 1}
     assert sorted(slurm.get()) == ["8_0", "8_1"]
+
+
+def test_tools_have_longer_than_slurm_takes_for_an_answer_and_an_end_time_for_two() -> None:
+    asked: list[float] = []
+
+    def run(*words: str, seconds: float = 10.0, **_: str) -> str:
+        asked.append(seconds)
+        return ""
+
+    backend = SlurmBackend("a3cd-lab", "#!/bin/sh\n", run=run)
+    backend.start([0])
+    backend.observe()
+    backend._tasks = {0: "7_0"}
+    backend.stop([0])
+    backend.exit_status(0)
+    assert min(asked) > 2 * 10.0 and len(asked) == 4
+    assert 2 * max(asked) <= TOOLS_SECONDS
 
 
 def test_no_variable_hides_tasks_or_makes_others(
