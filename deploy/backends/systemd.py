@@ -25,6 +25,11 @@ _TRANSIENT = (
 after exit code 78 it is the launcher that tries again."""
 
 
+BATCH = 50
+"""Most units in one command line of systemd-run's: over ssh it is a single argument, of 131,071 bytes at most."""
+_REFUSED = "a3cd-refused:"
+
+
 class SystemdBackend(Backend):
     """Starts and stops the units NAME0.service, NAME1.service, ... with systemctl, and shows all of them in one call.
 
@@ -115,14 +120,29 @@ class TransientBackend(SystemdBackend):
         self._command = command
 
     def start(self, slots: Sequence[int]) -> None:
-        """Starts all of them by one command line, so that the host is reached only once."""
+        """Starts a batch by each command line, so that the host is reached few times; Linux limits a line's length.
+
+        Raises ToolError if the host cannot be reached, or else at the end if a unit was refused.
+        """
+        refused: list[str] = []
+        for first in range(0, len(slots), BATCH):
+            refused += self._begin(slots[first : first + BATCH])
+        if refused:
+            raise ToolError(f"systemd-run: {last_line(refused[-1]) or 'no message'} ({len(refused)} of {len(slots)})")
+
+    def _begin(self, slots: Sequence[int]) -> list[str]:
+        """Begins these units; returns what systemd-run said where it failed."""
         names = self.names(slots)
         account = () if self._scope == "--user" else ("--uid=0",)  # so that systemd sets HOME
         forget = shlex.join(("systemctl", self._scope, "reset-failed", "--", *names))
         options = shlex.join((self._scope, *account, *_TRANSIENT))
         units = zip(slots, names, strict=True)
-        begin = [f"systemd-run {options} --unit={shlex.quote(name)} -- {self._command(slot)}" for slot, name in units]
-        self._run("sh", "-c", f"{forget} 2>/dev/null; {' && '.join(begin)}")
+        begin = [f"begin {shlex.quote(f'--unit={name}')} -- {self._command(slot)}" for slot, name in units]
+        # The options are written once. A unit that is refused holds nothing back.
+        why = f"""echo "{_REFUSED} $(printf '%s\\n' "$said" | tail -n 1)\""""
+        function = f'begin() {{ said=$(systemd-run {options} "$@" 2>&1) || {why}; }}'
+        said = self._run("sh", "-c", "; ".join((f"{forget} 2>/dev/null", function, *begin)))
+        return [line.partition(_REFUSED)[2] for line in said.splitlines() if _REFUSED in line]
 
 
 def _is_hopeless(unit: Mapping[str, str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,49 @@ def test_a_transient_unit_that_exists_is_an_error(transient: TransientBackend, t
     program(tmp_path, "systemd-run", "import sys; sys.exit('Failed to start transient service unit: Unit exists')")
     with pytest.raises(ToolError, match="Unit exists"):
         transient.start([0])
+
+
+def test_many_transient_units_are_begun_in_batches_and_one_that_is_refused_holds_none_back(
+    transient: TransientBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(
+        tmp_path,
+        "systemd-run",
+        "import sys\n"
+        "if '--unit=a3cd-lab-0.service' in sys.argv: sys.exit('Failed to start\\ntransient unit: Unit exists *')\n"
+        f"print(*sys.argv[1:], file=open({str(tmp_path / 'runs')!r}, 'a'))",
+    )
+    monkeypatch.setattr("deploy.backends.systemd.BATCH", 2)
+    with pytest.raises(ToolError, match=r"^systemd-run: transient unit: Unit exists \* \(1 of 5\)$"):
+        transient.start(range(5))
+    begun = [word for line in lines(tmp_path / "runs") for word in line.split() if word.startswith("--unit=")]
+    assert begun == [f"--unit=a3cd-lab-{slot}.service" for slot in range(1, 5)]
+
+
+def test_no_line_of_a_batch_is_longer_than_linux_lets_an_argument_be() -> None:
+    given: list[str] = []
+
+    def host(*words: str) -> str:
+        given.append(shlex.join(words))
+        return ""
+
+    name = f"a3cd-{'x' * 64}-12345678-"
+    actor = f"/opt/a3cd/bin/a3cd actor tcp://gpu:5555 --launcher {'x' * 64} {'--allow-module ' + 'm' * 60 + ' '} " * 4
+    TransientBackend(name, user=False, run=host, command=lambda slot: f"{actor} {slot}").start(range(1000, 1400))
+    assert len(given) == 8
+    assert max(map(len, given)) < 131_071
+
+
+def test_a_host_that_is_lost_between_batches_is_not_asked_again() -> None:
+    given: list[str] = []
+
+    def host(*words: str) -> str:
+        given.append(words[-1])
+        raise ToolError("ssh: no route")
+
+    with pytest.raises(ToolError, match=r"^ssh: no route$"):
+        TransientBackend("a3cd-lab-", user=False, run=host, command=str).start(range(400))
+    assert len(given) == 1
 
 
 def test_transient_units_are_found_by_name_those_beyond_the_slots_too(
