@@ -108,6 +108,10 @@ def actor_name(launcher: str, slot: int) -> str:
 
 
 def group_name(launcher: str, learner: str) -> str:
-    """A name for all units or jobs of a launcher for one learner, of letters, digits and . _ - only."""
+    """A name for all units or jobs of a launcher for one learner, of letters, digits and . _ - only.
+
+    `learner`: its own address, not that of a relay, so that a launcher finds its actors again after a relay has come
+    between them.
+    """
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", launcher)[:64]
     return f"a3cd-{plain}-{hashlib.sha256(f'{launcher} {learner}'.encode()).hexdigest()[:8]}"

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 from functools import partial
 
-from deploy.backends.base import Backend, Ended, Observation, actor_name, group_name
+from deploy.backends.base import Backend, Ended, Observation, actor_name
 from deploy.backends.hosts import Host
 from deploy.backends.process import ONE_THREAD, ProcessBackend
 from deploy.backends.runner import ToolError, last_line, run
@@ -36,13 +36,24 @@ class SshBackend(Backend):
     outlives = True
 
     def __init__(
-        self, host: Host, *, launcher: str, learner: str, words: Sequence[str], program: str, ssh: Sequence[str]
+        self,
+        host: Host,
+        *,
+        launcher: str,
+        group: str,
+        learner: str,
+        words: Sequence[str],
+        program: str,
+        ssh: Sequence[str],
     ) -> None:
-        """`words`: options of `a3cd actor` after the learner's address; `ssh`: the words before the remote command."""
+        """`group`: as from `group_name`; `learner`: the learner's address for the actors, or their relay's.
+
+        `words`: options of `a3cd actor` after that address; `ssh`: the words before the remote command.
+        """
         self._host = host.name
         self.launcher = f"{launcher}-{host.name}"
         """What the names of the actors begin with."""
-        self._unit = f"{group_name(launcher, learner)}-"
+        self._unit = f"{group}-"
         self._actor = f"{program} {shlex.join(['actor', learner, *words, '--launcher', launcher])}"
         self._ssh = ssh
         self._kept: Backend | None = None

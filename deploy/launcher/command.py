@@ -117,7 +117,8 @@ def places(
     modules = [word for module in given["allow_module"] for word in ("--allow-module", module)]
     if start_with == "ssh":
         # No credential: each host finds its own by the learner's address.
-        return _hosts(learner, [*(["--insecure"] if access.insecure else []), *modules], name, slots, given)
+        words = [*(["--insecure"] if access.insecure else []), *modules]
+        return _hosts(learner, words, name, group_name(name, str(access.address)), slots, given)
     if slots is None:
         raise click.UsageError("--slots N says how many actors may run")
     # --nice: actors give way to whoever uses the host, and to a learner on it.
@@ -132,7 +133,8 @@ def places(
             actors = _named_by_units(name, given["user"], given["unit"])
         case "slurm":
             program = [given["remote"]] if given["remote"] else a3cd()  # a cluster's nodes usually see the same files
-            backend = SlurmBackend(group_name(name, learner), script(program, words, name), given["sbatch_option"])
+            group = group_name(name, str(access.address))
+            backend = SlurmBackend(group, script(program, words, name), given["sbatch_option"])
         case "ray":
             backend = _ray(access, modules, name, given)
         case "kubernetes":
@@ -230,7 +232,7 @@ def _pods(access: LearnerEndpoint, modules: Sequence[str], launcher: str, given:
 
 
 def _hosts(
-    learner: str, words: Sequence[str], launcher: str, slots: int | None, given: Mapping[str, Any]
+    learner: str, words: Sequence[str], launcher: str, group: str, slots: int | None, given: Mapping[str, Any]
 ) -> list[Place]:
     hosts = [*given["host"], *(given["hosts"] or ())]
     if not hosts:
@@ -244,6 +246,8 @@ def _hosts(
     found = []
     for host in shared:
         ssh = ssh_command(host.destination, given["ssh_option"], config)
-        backend = SshBackend(host, launcher=launcher, learner=learner, words=words, program=program, ssh=ssh)
+        backend = SshBackend(
+            host, launcher=launcher, group=group, learner=learner, words=words, program=program, ssh=ssh
+        )
         found.append(Place(backend, host.slots, host.name, backend.launcher))
     return found

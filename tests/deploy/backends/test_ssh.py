@@ -95,6 +95,7 @@ def make(nothing_left_behind: None, lab: Lab) -> Iterator[Make]:
         one = SshBackend(
             Host("ann@h2", 2),
             launcher=lab.base.name,
+            group=f"a3cd-{lab.base.name}",
             learner="tcp://gpu:5555",
             words=["--insecure"],
             program="a3cd",

@@ -14,7 +14,7 @@ from common.host.addresses import Address
 from common.host.security.access import LEARNER_PAIR, LearnerEndpoint
 from common.host.security.keys import KeyPair
 from deploy import children
-from deploy.backends.base import Backend, Place
+from deploy.backends.base import Backend, Place, group_name
 from deploy.backends.command import CommandBackend
 from deploy.backends.hosts import Host
 from deploy.backends.kubernetes import KubernetesBackend
@@ -112,6 +112,18 @@ def test_actors_of_a_relay_find_their_credential_by_its_address() -> None:
     (place,) = made("slurm", actor_learner=Address("hub", 7))
     assert isinstance(place.backend, SlurmBackend)
     assert " actor tcp://hub:7 --insecure " in place.backend._script
+
+
+def test_a_relay_changes_no_name_by_which_actors_are_found_again() -> None:
+    relay = Address("hub", 7)
+    for way, options in (("ssh", {"host": [Host("h2")]}), ("slurm", {})):
+        names = []
+        for elsewhere in (None, relay):
+            (place,) = made(way, actor_learner=elsewhere, **options)
+            backend = place.backend
+            assert isinstance(backend, SshBackend | SlurmBackend)
+            names.append(backend._unit if isinstance(backend, SshBackend) else backend._name)
+        assert names[0] == names[1] and names[0].startswith(group_name("lab", str(GPU_BOX.address)))
 
 
 @pytest.mark.parametrize("elsewhere", [None, Address("hub", 7)], ids=["the learner's", "a relay's"])
