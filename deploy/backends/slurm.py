@@ -25,6 +25,8 @@ resources are the operator's."""
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})
 _ORDINARY = frozenset({"None", "Priority", "Resources", "BeginTime", ""})
 """Reasons for waiting that pass by themselves."""
+_LIMIT = re.compile(r"Invalid job array specification|Job violates accounting/QOS policy")
+"""What sbatch says about an array beyond MaxArraySize, or beyond the tasks a user may have: it did nothing then."""
 _TASK = re.compile(r"^ *(\d+)\|(\d+)\|([^|\n]*)\|([^|\n]*?) *$", re.MULTILINE)
 """A line of squeue: job, slot, state and reason of a task of an array. Other jobs do not match."""
 _FIELD = re.compile(r"(\w+)=(\S*)")
@@ -40,7 +42,7 @@ def script(program: Sequence[str], words: Sequence[str], launcher: str) -> str:
 
 
 class SlurmBackend(Backend):
-    """Grows by one sbatch for all new slots, shrinks by scancel of single tasks."""
+    """Grows by one sbatch for all new slots, as far as limits allow, shrinks by scancel of single tasks."""
 
     interval = 30.0  # a shorter one would burden the cluster; an observation follows each request at once
     outlives = True
@@ -78,6 +80,25 @@ class SlurmBackend(Backend):
         return f"{shlex.join(['sbatch', f'--array={slot}', f'--job-name={self._name}', *self._options])}: {command}"
 
     def start(self, slots: Sequence[int]) -> None:
+        """Submits a job array, or several smaller ones where a limit of Slurm refuses it as a whole.
+
+        Raises ToolError for the tasks that are refused nevertheless.
+        """
+        size, left = len(slots), list(slots)
+        while left:
+            try:
+                self._submit(left[:size])
+                left = left[size:]
+            except ToolError as error:
+                size = min(size, len(left)) // 2
+                if size and _LIMIT.search(str(error)):
+                    continue
+                accepted = len(slots) - len(left)
+                if not accepted:
+                    raise
+                raise ToolError(f"{accepted} of {len(slots)} actors submitted; {error}") from None
+
+    def _submit(self, slots: Sequence[int]) -> None:
         """Submits one job array; the operator's options come last and win."""
         array = ",".join(map(str, slots))
         own = (f"--array={array}", "--ntasks=1", "--open-mode=truncate", f"--output={self._name}-%a.log")

@@ -35,6 +35,10 @@ if name == "squeue":
         if job_name == given["name"]:
             print(task.replace("_", "|"), *shown, sep="|")
 elif name == "sbatch":
+    limit = base / "limit"
+    if limit.exists() and len(state) + len(given["array"].split(",")) > int(limit.read_text()):
+        print("sbatch: error: QOSMaxSubmitJobPerUserLimit", file=sys.stderr)
+        sys.exit("sbatch: error: Batch job submission failed: " + {policy!r})
     job = 100 + sum(line.startswith('["sbatch"') for line in (base / "calls").read_text().splitlines())
     state |= {{f"{{job}}_{{slot}}": [given["job-name"], "PENDING", "Priority"] for slot in given["array"].split(",")}}
     (base / "script").write_text(sys.stdin.read())
@@ -45,13 +49,14 @@ else:
     print((base / "job").read_text())
 (base / "state").write_text(json.dumps(state))
 """
+POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 
 
 class Slurm:
     def __init__(self, base: Path) -> None:
         self.base = base
         for name in ("squeue", "sbatch", "scancel", "scontrol"):
-            program(base, name, PROGRAM.format(base=str(base)))
+            program(base, name, PROGRAM.format(base=str(base), policy=POLICY))
         self.put({})
 
     def put(self, tasks: dict[str, tuple[str, ...]]) -> None:
@@ -194,6 +199,39 @@ def test_what_slurm_refuses_is_an_error(backend: SlurmBackend, slurm: Slurm) -> 
     (slurm.base / "no-sbatch").write_text("sbatch: error: invalid partition specified: cpu")
     with pytest.raises(ToolError, match=r"^sbatch: error: invalid partition specified: cpu \(exit code 1\)$"):
         backend.start([0])
+
+
+@pytest.mark.parametrize(("limit", "arrays"), [(5, [8, 4, 4, 2, 1, 1]), (4, [8, 4, 4, 2, 1]), (0, [8, 4, 2, 1])])
+def test_of_an_array_beyond_a_limit_as_much_as_is_allowed_is_submitted(
+    backend: SlurmBackend, slurm: Slurm, limit: int, arrays: list[int]
+) -> None:
+    (slurm.base / "limit").write_text(str(limit))
+    said = f"{limit} of 8 actors submitted; " if limit else ""
+    with pytest.raises(ToolError, match=rf"^{said}sbatch: error: .*: Job violates accounting/QOS policy"):
+        backend.start(range(8))
+    asked = [call[2].removeprefix("--array=").split(",") for call in slurm.calls("sbatch")]
+    assert [len(array) for array in asked] == arrays
+    assert backend.observe().alive == set(range(limit))
+
+
+def test_arrays_that_are_small_enough_are_no_error() -> None:
+    def submit(*words: str, **_: Any) -> str:
+        slots = words[3].removeprefix("--array=").split(",")
+        if len(slots) > 3:
+            raise ToolError("sbatch: error: Batch job submission failed: Invalid job array specification")
+        arrays.append(len(slots))
+        return str(len(arrays))
+
+    arrays: list[int] = []
+    SlurmBackend("a3cd-lab", "#!/bin/sh\n", run=submit).start(range(10))
+    assert arrays == [2, 2, 2, 2, 2]
+
+
+def test_what_slurm_may_have_done_is_not_submitted_again(backend: SlurmBackend, slurm: Slurm) -> None:
+    (slurm.base / "no-sbatch").write_text("sbatch: error: Batch job submission failed: Socket timed out on send/recv")
+    with pytest.raises(ToolError, match="Socket timed out"):
+        backend.start(range(8))
+    assert len(slurm.calls("sbatch")) == 1
 
 
 def test_reasons_for_waiting_that_do_not_pass_are_told(backend: SlurmBackend, slurm: Slurm) -> None:
