@@ -19,7 +19,7 @@ from common.wire.messages import (
     Welcome,
 )
 from deploy.backends.background_loop import Report
-from deploy.backends.base import Ended, Requests
+from deploy.backends.base import Ended, Observation, Requests
 from deploy.launcher.crash_loop import CrashLoop
 from deploy.launcher.ending import LEAVE_SECONDS, Ending
 from deploy.launcher.reconciler import Reconciler, Slot
@@ -131,6 +131,7 @@ class LauncherCore:
             self._reconciler.lose(now, place)
             self.problems[place] = report.problem
             return Step(Requests())
+        self._count_refusal(now, place, report, report.seen)
         failures = tuple(end for end in report.ended if self._is_failure(now, place, end))
         found = self._reconciler.observe(now, place, report.seen, [end.slot for end in report.ended])
         self._reconciler.plan |= found
@@ -147,6 +148,18 @@ class LauncherCore:
         if not self.ordered and not self.stopping:
             requests = replace(requests, planned=None)
         return Step(requests, tuple(sorted(found)), failures)
+
+    def _count_refusal(self, now: float, place: int, report: Report, seen: Observation) -> None:
+        """Counts the starts that were requested before this report as one refusal, if there are no actors for them."""
+        asked = {slot for slot in self._reconciler.requested if slot.place == place}
+        if not asked or seen.unsure:  # one that cannot see its actors may have started some
+            return
+        absent = {slot.number for slot in asked} - seen.alive - {end.slot for end in report.ended}
+        if report.undone and absent:
+            age = max(self._reconciler.age(now, slot) for slot in asked)
+            self._crash_loops[place].refused(now, now - age, report.problem)
+        elif not absent:
+            self._crash_loops[place].accepted()
 
     def _is_failure(self, now: float, place: int, ended: Ended) -> bool:
         """Counts an actor's end if it is a failure; returns whether it is.

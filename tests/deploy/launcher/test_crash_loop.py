@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from common.wire.messages import FleetOrder
+from deploy.backends.background_loop import Report
+from deploy.backends.base import Observation
+from deploy.launcher.core import LauncherCore
 from tests.helpers.bench import Bench
 
 
@@ -180,3 +184,67 @@ def test_an_actor_that_lives_on_one_host_proves_nothing_of_another() -> None:
     bench.ended(0, 127, "a3cd: not found")
     assert bench.report.why.startswith("h2: 5 failures in a row; the actor in slot 0 ended with exit code 127")
     assert not bench.core.gave_up
+
+
+class Limited:
+    """A place with four slots that has room for fewer actors, and refuses to start others."""
+
+    def __init__(self, room: int, unsure: bool = False) -> None:
+        self.core = LauncherCore([4])
+        self.core.observe(0.0, 0, Report(Observation()))
+        self.core.handle(0.0, FleetOrder(actors=4, why="test"))
+        self.room = room
+        self.unsure = unsure
+        self.alive: set[int] = set()
+
+    def turn(self, now: float) -> int:
+        """Two reports; returns how many starts were requested in between."""
+        self.core.tick(now)
+        start = self.core.observe(now, 0, Report(self.seen)).requests.start
+        self.alive |= set(sorted(start)[: max(0, self.room - len(self.alive))])
+        refused = not start <= self.alive
+        self.core.observe(now, 0, Report(self.seen, problem="over quota" if refused else "", undone=refused))
+        return len(start)
+
+    @property
+    def seen(self) -> Observation:
+        return Observation(frozenset(self.alive), unsure=self.unsure)
+
+
+def test_where_starts_are_refused_again_and_again_there_are_no_more_slots_until_one_is_accepted() -> None:
+    place = Limited(room=2)
+    for now, asked in ((1.0, 4), (2.0, 2), (4.0, 2), (8.0, 2)):
+        assert place.turn(now) == asked
+        assert place.core.report(now).slots == 4
+    assert place.turn(16.0) == 2
+    report = place.core.report(16.0)
+    assert (report.slots, report.running, report.starting, report.gave_up) == (2, 2, 0, True)
+    assert report.why.startswith("5 refusals in a row to start actors: over quota") and report.retry_seconds == 10
+    assert place.turn(25.9) == 0
+    assert place.turn(26.0) == 1, "one tries again"
+    assert place.core.report(26.0).retry_seconds == 20
+    place.room = 4
+    assert place.turn(46.0) == 1
+    assert place.turn(105.9) == 0
+    assert place.turn(106.0) == 1, "the first has run for a minute"
+    assert (place.core.report(106.0).slots, place.core.report(106.0).why) == (4, "")
+
+
+def test_refusals_with_an_acceptance_between_them_are_no_reason_to_give_up() -> None:
+    place = Limited(room=0)
+    for now in (1.0, 2.0, 4.0, 8.0):
+        place.turn(now)
+    place.room = 4
+    assert place.turn(16.0) == 4
+    place.room = 0
+    place.alive.clear()
+    place.turn(17.0)
+    assert place.turn(100.0) == 4
+    assert not place.core.gave_up
+
+
+def test_where_actors_cannot_be_seen_a_failed_start_is_not_taken_for_a_refusal() -> None:
+    place = Limited(room=0, unsure=True)
+    for now in range(0, 1000, 50):
+        place.turn(float(now))
+    assert not place.core.gave_up, "told that fewer are wanted, its program would end those that it has started"
