@@ -25,7 +25,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _INSECURE = click.Option(["--insecure"], is_flag=True, help="Without keys: on a network that you trust.")
 _HOSTS: list[click.Parameter] = [
-    click.Option(["--to"], required=True, metavar="USER@HOST...", help="Where; more hosts may follow."),
+    click.Option(["--to"], required=True, multiple=True, metavar="USER@HOST...", help="Where; more hosts may follow."),
     click.Argument(["more"], nargs=-1, metavar="[USER@HOST]..."),
     click.Option(["--systemd/--user", "system"], default=True, help="System units (default), or the user's own."),
     click.Option(["--sudo"], is_flag=True, help="Become root there by sudo, which must not ask for a password."),
@@ -110,7 +110,7 @@ def _apply(hosts: dict[str, Any], make: Callable[[SshTarget], Payload]) -> None:
     """
     failure: A3cdError | None = None
     software = {"extras": _extras(hosts.get("extras", "")), "pip": hosts.get("pip_options", ())}
-    for target in [_target(text, **hosts) for text in (hosts["to"], *hosts["more"])]:
+    for target in [_target(text, **hosts) for text in (*hosts["to"], *hosts["more"])]:
         one = make(target)
         one = replace(one, pip=software["pip"], extras={*one.extras, *software["extras"]})
         try:
@@ -169,11 +169,24 @@ def _invite(
     hosts: dict[str, Any],
 ) -> credentials.Make | None:
     """Returns what makes the hosts' credentials; None: the learner is reached without keys. `may_be`: their roles."""
+    if keys is not None and invite_from is not None:
+        raise click.UsageError("--keys is for the learner's host, --invite-from for all others: give one of them")
     if learner.loopback or insecure:
+        if keys is not None or invite_from is not None:
+            why = "--insecure is without keys" if insecure else f"a learner at {learner} is reached without keys"
+            raise click.UsageError(
+                f"{why}: leave out --keys and --invite-from, or name the address that other hosts use"
+            )
         return None
     if invite_from is None:
         return credentials.here(learner, keys, may_be)
     return credentials.there(learner, _target(invite_from, **hosts), _layout(hosts), may_be)
+
+
+def _key_name(target: SshTarget, layout: Layout) -> str:
+    """Returns the name of the host's key; each user of a host has one of their own."""
+    user, _, _ = target.host.destination.rpartition("@")
+    return f"{target.host.name}-{user}" if layout.user and user else target.host.name
 
 
 def _deploy_peers(
@@ -190,7 +203,7 @@ def _deploy_peers(
     invite = _invite(learner, keys, invite_from, insecure, USUAL_ROLES, hosts)
 
     def make(target: SshTarget) -> Payload:
-        own = None if invite is None else lambda: invite(target.host.name)
+        own = None if invite is None else lambda: invite(_key_name(target, layout))
         return roles.peers(verb, layout, wheels, learner, slots, modules=modules, insecure=insecure, credential=own)
 
     _apply(hosts, make)
@@ -224,7 +237,7 @@ def relay(
     invite = _invite(learner, keys, invite_from, insecure, ("relay",), hosts)
 
     def make(target: SshTarget) -> Payload:
-        own = None if invite is None else lambda: invite(f"{target.host.name}-relay")
+        own = None if invite is None else lambda: invite(f"{_key_name(target, layout)}-relay")
         return roles.relay(layout, wheels, learner, bind, mbit=mbit or 0.0, insecure=insecure, credential=own)
 
     _apply(hosts, make)

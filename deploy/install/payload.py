@@ -70,7 +70,8 @@ class Payload:
     wheels: Sequence[Path] = ()
     """Wheels to install, a3cd's first. If it is the only one, the host's pip finds what it needs."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Contents by path: `etc/`, `config/` or `units/`, and the path below the layout's folder of that name."""
+    """Contents by path: `etc/`, `config/` or `units/`, and the path below the layout's folder of that name; `gpu/` is
+    for the units of hosts with an NVIDIA GPU."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """More variables for the script."""
     credential: Callable[[], bytes] | None = None

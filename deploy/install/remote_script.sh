@@ -7,6 +7,7 @@ export XDG_RUNTIME_DIR="${XDG_RUNTIME_DIR:-/run/user/$(id -u)}" # a session by s
 here=${0%/*}
 . "$here/settings"
 : "${instances:=}" "${credential:=}" "${key_pair:=no}" "${extras:=}" "${learner:=}" "${insecure:=no}" "${run:=}"
+: "${nvidia:=/proc/driver/nvidia}"
 a3cd=$venv/bin/a3cd wheels=$venv-wheels keys=$config/keys
 first=${instances%% *}
 stamp=$venv/started-${first:-$verb} # digest of the files in use; it is missing while a deployment is not finished
@@ -58,14 +59,20 @@ all() {
 }
 
 check_host() {
-    command -v systemctl >/dev/null || fail 75 "there is no systemctl: this host does not run systemd"
+    command -v systemctl >/dev/null || fail 78 "there is no systemctl: this host does not run systemd"
     [ "$verb" != status ] || return 0
-    [ "$scope" = --user ] || [ "$(id -u)" = 0 ] ||
-        fail 75 "only root may install system units: deploy to root@HOST, or with --sudo, or --user for user units"
+    case $scope$(id -u) in
+    --user0) fail 78 "root has system units: leave out --user, or deploy to another user" ;;
+    --system[!0]*)
+        fail 78 "only root may install system units: deploy to root@HOST, or with --sudo, or --user for user units" ;;
+    esac
     [ "$verb" != remove ] || return 0
-    command -v "$python" >/dev/null || fail 75 "$python is not there: install Python 3.11 or newer"
+    version=$(systemctl --version | sed -n '1s/[^0-9]*\([0-9]*\).*/\1/p')
+    [ "$scope$key_pair$credential" = --systemno ] || [ "$scope" = --user ] || [ "${version:-250}" -ge 250 ] ||
+        fail 78 "systemd is $version here; to pass keys to system units it must be 250 or newer: --user does without"
+    command -v "$python" >/dev/null || fail 78 "$python is not there: install Python 3.11 or newer"
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-        fail 75 "$python is $("$python" --version); a3cd needs 3.11 or newer: name one with --python"
+        fail 78 "$python is $("$python" --version); a3cd needs 3.11 or newer: name one with --python"
     used=$python
     [ "$chosen" = yes ] || ! "$venv/bin/python" -c '' 2>/dev/null || used=$venv/bin/python
     where=$("$used" -c 'import os, sys; print(os.path.realpath(sys.executable))')
@@ -73,6 +80,24 @@ check_host() {
         fail 78 "$used is $where: units may not execute what is below a home; name another Python with" \
             "--python, such as /usr/bin/python3" ;;
     esac
+}
+
+# Nobody else changes this host meanwhile, nor what an interrupted deployment has started and left behind.
+alone() {
+    [ "$act" = yes ] && command -v flock >/dev/null || return 0
+    [ -d "$wheels" ] || [ "$verb" != remove ] || return 0
+    mkdir -p "$wheels"
+    exec 9>"$wheels/lock"
+    flock -n 9 || fail 75 "another deployment is at work here"
+}
+
+# Ends where the folder of the virtual environment holds something else, which would be lost with it.
+nothing_else() {
+    found=$(ls -A "$venv" 2>/dev/null | grep -xE '\.git|pyproject\.toml|runs' || true)
+    [ -e "$venv/pyvenv.cfg" ] ||
+        found=$(ls -A "$venv" 2>/dev/null | grep -vxE 'bin|include|lib|lib64|share|extras|wheel|started-.*' || true)
+    [ -z "$found" ] ||
+        fail 78 "$venv holds more than a virtual environment ($(echo $found)), which would be removed: move it away"
 }
 
 pip() { eval 'timeout 1800 "$venv/bin/python" -m pip install --quiet '"$pip_options"' "$@"'; }
@@ -91,8 +116,14 @@ install_a3cd() {
 
 # The extras that this host already has stay: another role or run may need them.
 with_extras() {
-    both="$extras,$(cat "$venv/extras" 2>/dev/null || true)"
+    both="$extras,$(cat "$wheels/extras" "$venv/extras" 2>/dev/null | paste -sd , -)"
     echo "$both" | tr , '\n' | sed '/^$/d' | sort -u | paste -sd , -
+}
+
+# Makes the virtual environment anew. What a host was given before is remembered elsewhere: pip may fail now.
+new_venv() {
+    [ ! -e "$venv/extras" ] || put "$venv/extras" "$wheels/extras" 644
+    timeout 300 "$python" -m venv --clear "$venv"
 }
 
 version_of() { "$1" -c 'import sys; print(sys.version_info[:2], sys.base_prefix)' 2>/dev/null; }
@@ -101,7 +132,7 @@ software() {
     extras=$(with_extras)
     "$venv/bin/python" -m pip --version >/dev/null 2>&1 &&
         { [ "$chosen" = no ] || [ "$(version_of "$venv/bin/python")" = "$(version_of "$python")" ]; } ||
-        { step "virtual environment $venv of $python" timeout 300 "$python" -m venv --clear "$venv" && fresh=yes; }
+        { nothing_else && step "virtual environment $venv of $python" new_venv && fresh=yes; }
     while read -r sum name; do
         echo "$sum  $wheels/$name" | sha256sum -c --status 2>/dev/null ||
             step "wheel $name" put "$here/wheels/$name" "$wheels/$name" 644
@@ -116,7 +147,7 @@ packages() {
     [ "$fresh" = no ] && [ -x "$a3cd" ] && [ "$(cat "$venv/wheel" 2>/dev/null)" = "$what" ] && return
     step "a3cd in $venv${extras:+ with $extras}" install_a3cd "$wheels/$name" "$what"
     fresh=no
-    [ "$act" = no ] || echo "$extras" >"$venv/extras"
+    [ "$act" = no ] || echo "$extras" >"$wheels/extras"
 }
 
 # Adds the extras that actors of the learner's run need, if the learner can be asked, for which a3cd and the credential
@@ -133,7 +164,10 @@ ask_learner() {
         return 0
     fi
     why=$(tail -n 1 "$here/log" | sed 's/.*error: //')
-    case $why in *"does not let the key"* | *"only to peers with a key"* | *"was started without keys"*) fail 78 "$why" ;; esac
+    case $why in
+    *"does not let the key"*) fail 78 "$why; or remove $keys/$credential here, for a new key" ;;
+    *"only to peers with a key"* | *"was started without keys"*) fail 78 "$why" ;;
+    esac
     note "the learner was not asked what its run needs (--extras): $why"
 }
 
@@ -173,7 +207,7 @@ users_and_folders() {
         all etc "$etc"
         id $(sed -n 's/^u \([^ ]*\).*/\1/p' "$here/etc/sysusers.d/a3cd.conf") >/dev/null 2>&1 ||
             step users timeout 60 systemd-sysusers "$etc/sysusers.d/a3cd.conf"
-        [ -d "$keys" ] || step folders timeout 60 systemd-tmpfiles --create "$etc/tmpfiles.d/a3cd.conf"
+        [ "$(stat -c %a "$keys" 2>/dev/null)" = 711 ] || step folders timeout 60 systemd-tmpfiles --create "$etc/tmpfiles.d/a3cd.conf"
     fi
 }
 
@@ -272,12 +306,18 @@ start() {
     done
 }
 
-# Prints the actors of an earlier deployment with more slots, by the links of `systemctl enable`.
+# Prints the actors of an earlier deployment with more slots, by the links of `systemctl enable`; beside a launcher, all.
 beyond() {
     for link in "$units"/a3cd.target.wants/a3cd-actor@*.service; do
         slot=${link##*@}
         [ ! -L "$link" ] || [ "${slot%.service}" -lt "$slots" ] || echo "${link##*/}"
     done
+}
+
+# Ends a launcher of an earlier deployment: it would stop the actors beyond its own order.
+no_launcher() {
+    [ ! -L "$units/a3cd.target.wants/a3cd-launcher.service" ] ||
+        step "no launcher besides these actors" ctl disable --now a3cd-launcher.service
 }
 
 stop_everything() {
@@ -293,10 +333,11 @@ stop_everything() {
 }
 
 remove() {
+    nothing_else
     [ ! -e "$units/a3cd.target" ] || step "nothing runs or starts at boot" stop_everything
     for unit in a3cd-learner@.service a3cd-relay.service a3cd-actor@.service a3cd-launcher.service \
         a3cd-evaluator.service a3cd.slice a3cd.target; do
-        set -- "$@" "$units/$unit" "$units/$unit.d/keys.conf"
+        set -- "$@" "$units/$unit" "$units/$unit.d/keys.conf" "$units/$unit.d/gpu.conf"
     done
     for path in "$etc/polkit-1/rules.d/50-a3cd.rules" "$etc/sysusers.d/a3cd.conf" "$etc/tmpfiles.d/a3cd.conf" \
         "$@" "$wheels" "$venv"; do
@@ -307,6 +348,7 @@ remove() {
 }
 
 check_host
+alone
 case $verb in
 status)
     [ -x "$a3cd" ] || fail 75 "a3cd is not installed: there is no $a3cd"
@@ -329,6 +371,7 @@ users_and_folders
 access
 ask_learner
 all units "$units"
+[ ! -e "$nvidia" ] || all gpu "$units"
 [ "$verb" != learner ] || same "$here/config/runs/$run.toml" "$config/runs/$run.toml" || changed=yes
 check_settings
 all config "$config"
@@ -337,8 +380,17 @@ if [ "$verb" = upgrade ]; then
     broken=$(ctl list-units --state=failed --plain --no-legend 'a3cd-*.service')
     current && [ -z "$broken" ] || step "restart of what runs" restart_what_runs
 else
+    [ "$verb" != actors ] || no_launcher
     start $instances
 fi
-extra=$([ "$verb" != actors ] || beyond)
-[ -z "$extra" ] || step "no actor beyond $slots" ctl disable --now $extra
+case $verb in
+actors)
+    extra=$(beyond)
+    [ -z "$extra" ] || step "no actor beyond $slots" ctl disable --now $extra
+    ;;
+launcher) # it takes over the actors that run
+    slots=0 extra=$(beyond)
+    [ -z "$extra" ] || step "no actors at boot besides the launcher's" ctl disable $extra
+    ;;
+esac
 [ "$act" = no ] || echo "$digest" >"$stamp"

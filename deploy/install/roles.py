@@ -94,7 +94,9 @@ def relay(
     if layout.user and credential:
         path = f"{layout.keys}/{name}".replace("~", "%h")
         drop_in = f'[Service]\nEnvironment="A3CD_CREDENTIAL=--credential {path}"\n'.encode()
-    elif keys or credential:  # keys as a learner's towards the actors, and as a peer's towards the learner
+    elif not layout.user and (
+        keys or credential
+    ):  # keys as a learner's towards the actors, and as a peer's towards the learner
         drop_in = read("drop-ins", "learner-keys.conf") if keys else b""
         drop_in += _peer_keys(f"{layout.keys}/{name}") if credential else b""
     own |= _files(layout) | {"units/a3cd-relay.service.d/keys.conf": drop_in}
@@ -116,6 +118,7 @@ def _files(layout: Layout, drop_in: bytes = b"", *services: str) -> dict[str, by
     """The files of every role, and the drop-in about keys. A user's daemons find the user's key folder without it."""
     found = {f"units/{name}": layout.unit(name) for name in UNITS}
     if not layout.user:
+        found["gpu/a3cd-learner@.service.d/gpu.conf"] = read("drop-ins", "learner-gpu.conf")
         found |= {f"etc/{kind}.d/a3cd.conf": read(f"{kind}.conf") for kind in ("sysusers", "tmpfiles")}
         found |= {f"units/{name}.d/keys.conf": drop_in for name in services}
     return found

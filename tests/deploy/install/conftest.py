@@ -34,7 +34,7 @@ esac
 """
 _ID = """#!/bin/sh
 case "$*" in
--u) echo 0 ;;
+-u) cat "$FAKE_LOG.uid" 2>/dev/null || echo 0 ;;
 *) test "$*" = "a3cd a3cd-actor a3cd-evaluator a3cd-launcher a3cd-relay" -a -e "$FAKE_LOG.users" ;;
 esac
 """
@@ -44,11 +44,12 @@ _SYSUSERS = """#!/bin/sh
 _TMPFILES = """#!/bin/sh
 etc=${2%/tmpfiles.d/a3cd.conf}
 mkdir -p "$etc/a3cd/runs" "$etc/a3cd/keys"
+chmod 711 "$etc/a3cd/keys"
 """
 _PYTHON = """#!/bin/sh
 case "$*" in
 *realpath*) cat "$FAKE_LOG.python" 2>/dev/null || echo /usr/bin/python3 ;;
-"-m venv --clear "*) rm -rf "$4"; mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+"-m venv --clear "*) rm -rf "$4"; mkdir -p "$4/bin" && cp "$0" "$4/bin/python" && : >"$4/pyvenv.cfg" ;;
 "-m pip install "*) cp "$FAKE_LOG.a3cd" "${0%/*}/a3cd"; echo "pip $*" >> "$FAKE_LOG" ;;
 "-m pip --version") ;;
 *) exec {python} "$@" ;;
@@ -120,7 +121,8 @@ class Fake:
         self.target = SshTarget(parse("root@box"), ("ssh", "--", "root@box"))
 
     def layout(self, of: Layout) -> Layout:
-        """On this host."""
+        """On this host, where whoever logs in is root or not accordingly."""
+        self.say("uid", "1000\n" if of.user else "0\n")
         return USER if of.user else self.system
 
     def put(self, name: str, text: str) -> None:

@@ -74,6 +74,9 @@ def test_it_prints_what_it_changed_and_then_that_there_is_nothing_to_do(
     assert lines(a3cd("remove", "--to", "root@h2"))[-1].startswith("  kept: ")
 
 
+PEERS = ["--to", "box", "--wheel", "WHEEL"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
@@ -81,6 +84,9 @@ def test_it_prints_what_it_changed_and_then_that_there_is_nothing_to_do(
         (["status", "--to", "a b"], 78, "'a b' is no host: write USER@HOST"),
         (["status", "--to", "box", "--user", "--sudo"], 2, "--sudo is for system units"),
         (["actors", "--to", "box", "--learner", "gpu", "--wheel", "WHEEL", "--keys", "none"], 78, "--invite-from"),
+        (["actors", *PEERS, "--learner", "gpu", "--keys", "k", "--invite-from", "gpu"], 2, "give one of them"),
+        (["actors", *PEERS, "--learner", "localhost", "--invite-from", "gpu"], 2, "is reached without keys"),
+        (["relay", *PEERS, "--learner", "gpu", "--keys", "k", "--insecure"], 2, "--insecure is without keys"),
         (["actors", "--to", "box", "--learner", "gpu", "--wheel", "nowhere"], 78, "nowhere does not exist"),
         (["learner", "--to", "box", "--config", "none.toml", "--wheel", "WHEEL"], 78, "none.toml"),
         (["learner", "--to", "box", "--config", "RUN", "--bind", "tcp://*:0", "--wheel", "WHEEL"], 78, "needs a port"),
@@ -118,6 +124,6 @@ def test_a_learner_is_deployed_with_torch_and_the_extra_of_its_environment(
 def test_the_status_of_every_host_is_shown_and_the_last_failure_ends_it(
     fake: Fake, caplog: pytest.LogCaptureFixture
 ) -> None:
-    result = a3cd("status", "--to", "root@h1", "root@h2")
+    result = a3cd("status", "--to", "root@h1", "--to", "root@h2", "root@h3")
     assert result.exit_code == 75
-    assert [one in caplog.text for one in ("h1: a3cd is not installed", "h2: a3cd is not installed")] == [True, True]
+    assert [f"h{number}: a3cd is not installed" in caplog.text for number in (1, 2, 3)] == [True, True, True]

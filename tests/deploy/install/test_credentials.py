@@ -35,7 +35,7 @@ def test_no_key_folder_here(tmp_path: Path) -> None:
         here(AT, tmp_path)
 
 
-def test_made_on_the_learners_host(fake: Fake) -> None:
+def test_made_on_the_learners_host(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
     credential = Credential(AT, KeyPair.generate("learner").public, KeyPair.generate("h2"))
     program = fake.root / "home/.local/share/a3cd/bin/a3cd"
     program.parent.mkdir(parents=True)
@@ -43,6 +43,7 @@ def test_made_on_the_learners_host(fake: Fake) -> None:
     program.write_text(f'#!/bin/sh\necho "$*" >> "$FAKE_LOG"\necho "{line}"\n')
     program.chmod(0o755)
     assert there(AT, fake.target, USER)("h2") == credential.text().encode()
+    assert caplog.messages[0].startswith("the key that h2 had before is revoked")
     keys = f"keys --keys {fake.root}/home/.config/a3cd/keys"
     assert [call for call in fake.calls if call.startswith("keys")] == [
         f"{keys} revoke h2",
@@ -50,6 +51,9 @@ def test_made_on_the_learners_host(fake: Fake) -> None:
     ]
     there(AT, fake.target, USER, ("relay",))("h2-relay")
     assert f"{keys} invite h2-relay --learner tcp://gpu-box:5555 --role relay" in fake.calls
+    fake.forget()
+    assert there(AT, fake.target, SYSTEM)("h2"), "a3cd is a user's there"
+    assert f"{keys} invite h2 --learner tcp://gpu-box:5555" in fake.calls
     assert all("gpu-box" not in call for call in fake.calls if call.startswith("ssh"))
 
 

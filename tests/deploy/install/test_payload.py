@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import subprocess
 from dataclasses import replace
@@ -39,7 +40,7 @@ def test_an_edited_file_is_restored_and_what_runs_is_restarted(fake: Fake, take:
     unit.write_text("edited")
     fake.forget()
     assert take(actors) == [f"file {unit}", "units read again", "a3cd-actor@0.service a3cd-actor@1.service"]
-    calls = [call for call in fake.calls if call.startswith("systemctl") and " is-" not in call]
+    calls = [call for call in fake.calls if call.startswith("systemctl --system ") and " is-" not in call]
     assert [call for call in calls if " show " not in call] == [
         "systemctl --system daemon-reload",
         "systemctl --system reset-failed a3cd-actor@0.service a3cd-actor@1.service",
@@ -167,9 +168,10 @@ def test_removal_keeps_runs_settings_and_keys(fake: Fake, take: Take, actors: Pa
 
 def test_a_home_with_a_blank_in_its_name(fake: Fake, wheel: Path, take: Take, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(fake.root / "some one"))
-    assert take(MAKERS["actors"](USER, (wheel,)))
+    one = MAKERS["actors"](fake.layout(USER), (wheel,))
+    assert take(one)
     assert (fake.root / "some one/.local/share/a3cd/bin/a3cd").exists()
-    assert take(MAKERS["actors"](USER, (wheel,))) == []
+    assert take(one) == []
 
 
 FAILED = "ActiveState=failed\nSubState=failed\nResult=exit-code\nExecMainStatus={}\n"
@@ -285,7 +287,7 @@ def test_a_python_below_a_home_is_refused_before_anything_is_installed(fake: Fak
     with pytest.raises(ConfigurationError, match=r"is /root/.pyenv/.*below a home; name another Python with --python"):
         take(actors)
     assert list(fake.root.iterdir()) == []
-    take(MAKERS["actors"](USER, actors.wheels))  # type: ignore[arg-type]
+    take(MAKERS["actors"](fake.layout(USER), actors.wheels))  # type: ignore[arg-type]
 
 
 def test_another_python_than_that_of_the_environment_takes_its_place(
@@ -306,13 +308,100 @@ def test_another_python_than_that_of_the_environment_takes_its_place(
     [
         ("id", "#!/bin/sh\necho 1000\n", "only root may install system units"),
         ("python3", "#!/bin/sh\necho Python 3.9; exit 1\n", "python3 is Python 3.9; a3cd needs 3.11 or newer"),
+        ("systemctl", "#!/bin/sh\necho 'systemd 249 (249.11-0ubuntu3)'\n", "systemd is 249 here; to pass keys"),
     ],
 )
 def test_what_a_host_may_lack(fake: Fake, take: Take, actors: Payload, program: str, text: str, why: str) -> None:
     fake.put(program, text)
-    with pytest.raises(UnavailableError, match=f"^root@box: {why}"):
+    with pytest.raises(ConfigurationError, match=f"^root@box: {why}"):
         take(actors)
     assert list(fake.root.iterdir()) == []
+
+
+def test_root_has_no_units_of_its_own(fake: Fake, take: Take, wheel: Path) -> None:
+    one = MAKERS["actors"](fake.layout(USER), (wheel,))
+    fake.say("uid", "0\n")
+    with pytest.raises(ConfigurationError, match="root has system units: leave out --user"):
+        take(one)
+
+
+@pytest.mark.parametrize("name", [".git/HEAD", "runs/mine/run.json", "a-clone/README.md"])
+def test_what_stands_where_a3cd_is_to_be_installed_is_not_removed(
+    fake: Fake, take: Take, actors: Payload, name: str
+) -> None:
+    precious = fake.root / "opt/a3cd" / name
+    precious.parent.mkdir(parents=True)
+    precious.touch()
+    said = rf"a3cd holds more than a virtual environment \({name.partition('/')[0]}\).*move it away"
+    for payload in (actors, Payload("remove", fake.system)):
+        with pytest.raises(ConfigurationError, match=said):
+            take(payload)
+    assert precious.exists()
+
+
+def test_a_virtual_environment_that_was_not_finished_is_made_anew(fake: Fake, take: Take, actors: Payload) -> None:
+    (fake.root / "opt/a3cd/bin").mkdir(parents=True)
+    assert take(actors)[0] == f"virtual environment {fake.system.venv} of python3"
+
+
+def test_two_deployments_at_once(fake: Fake, take: Take, actors: Payload) -> None:
+    take(actors)
+    (fake.root / "etc/systemd/system/a3cd-actor@.service").write_text("edited")
+    with (fake.root / "opt/a3cd-wheels/lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(UnavailableError, match="another deployment is at work here"):
+            take(actors)
+    assert take(actors)
+
+
+def test_a_key_folder_made_by_hand_lets_the_learner_reach_its_list(fake: Fake, take: Take, wheel: Path) -> None:
+    keys = fake.root / "etc/a3cd/keys"
+    keys.mkdir(parents=True, mode=0o700)
+    take(MAKERS["learner"](fake.system, (wheel,)))
+    assert keys.stat().st_mode & 0o777 == 0o711
+
+
+def test_extras_are_remembered_although_a_new_environment_could_not_be_filled(
+    fake: Fake, take: Take, wheel: Path
+) -> None:
+    take(replace(MAKERS["learner"](fake.system, (wheel,)), extras={"torch"}))
+    (fake.root / "opt/a3cd/bin/python").unlink()
+    working = (fake.programs / "python3").read_text()
+    fake.put("python3", working.replace('"-m pip install "*)', '"-m pip install "*) exit 1 ;; never)'))
+    actors = MAKERS["actors"](fake.system, (wheel,))
+    with pytest.raises(UnavailableError, match="exit code 1"):
+        take(actors)
+    fake.put("python3", working)
+    (fake.root / "opt/a3cd/bin/python").unlink()
+    assert f"a3cd in {fake.system.venv} with torch" in take(actors)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_learner_on_a_host_with_an_nvidia_gpu_may_use_it(
+    fake: Fake, take: Take, wheel: Path, tmp_path: Path, there: bool
+) -> None:
+    one = MAKERS["learner"](fake.system, (wheel,))
+    driver = tmp_path / "nvidia"
+    if there:
+        driver.mkdir()
+    one = replace(one, settings={**one.settings, "nvidia": str(driver)})
+    drop_in = f"{fake.system.units}/a3cd-learner@.service.d/gpu.conf"
+    assert (f"file {drop_in}" in take(one)) == Path(drop_in).exists() == there
+    assert take(one) == []
+    take(Payload("remove", fake.system))
+    assert not Path(drop_in).exists()
+
+
+def test_fixed_actors_take_the_launcher_s_place_and_it_takes_theirs(fake: Fake, take: Take, actors: Payload) -> None:
+    boot = Path(fake.system.units) / "a3cd.target.wants"
+    boot.mkdir(parents=True)
+    (boot / "a3cd-launcher.service").symlink_to("../a3cd-launcher.service")
+    assert "no launcher besides these actors" in take(actors)
+    assert "systemctl --system disable --now a3cd-launcher.service" in fake.calls
+    (boot / "a3cd-launcher.service").unlink()
+    (boot / "a3cd-actor@0.service").symlink_to("../a3cd-actor@.service")
+    assert take(MAKERS["launcher"](fake.system, actors.wheels))[-1] == "no actors at boot besides the launcher's"  # type: ignore[arg-type]
+    assert "systemctl --system disable a3cd-actor@0.service" in fake.calls
 
 
 def test_status_of_a_host_without_a3cd(fake: Fake) -> None:
