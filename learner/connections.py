@@ -8,7 +8,7 @@ bytes that the kernel has counted.
 import ipaddress
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -20,6 +20,9 @@ SILENT_SECONDS = 10.0
 STRANGERS = 1024
 """Most connections that have not delivered a message yet. Beyond that, the oldest connections of the address that has
 the most of them are closed."""
+FEW_STRANGERS = 64
+"""Without room for all connections, no more than these are left that have not delivered a message: honest peers speak
+within moments."""
 SUBSCRIPTION_BYTES = 4096
 """Most bytes that a subscriber may send: a handshake and one subscription. libzmq keeps each subscription for good."""
 SUBSCRIBERS_BESIDES = 64
@@ -214,10 +217,7 @@ class Doorkeeper:
     def _too_many(self, connections: Sequence[Connection]) -> Iterator[tuple[Connection, str]]:
         """Yield the oldest of too many strangers, and the newest of too many subscribers: honest peers speak soon."""
         most = min(STRANGERS, self.bounds.connections // 2)
-        strangers: dict[str, list[Connection]] = {}
-        for one in connections:
-            if one.is_stranger and not one.closing:
-                strangers.setdefault(one.address, []).append(one)
+        strangers = _by_holder(one for one in connections if one.is_stranger)
         why = f"is one of too many on which nothing was said (at most {most})"
         for _ in range(sum(map(len, strangers.values())) - most):
             yield max(strangers.values(), key=len).pop(0), why
@@ -229,16 +229,20 @@ class Doorkeeper:
                     yield one, f"is one of too many subscribers (at most {SUBSCRIBERS_BESIDES} more than peers)"
 
     def _without_room(self, connections: Sequence[Connection]) -> Iterator[tuple[Connection, str]]:
-        """Yield the newest connections of whoever has most, strangers first, until there is room for the others.
+        """Yield strangers, as long as there are more than a few, then the newest connections of whoever has most.
 
         Whoever: the holder of a key; where none is known, an address. Subscribers never say whose they are.
         """
-        held: dict[str, list[Connection]] = {}
-        for one in sorted(connections, key=lambda one: one.is_stranger):
-            if not one.closing:
-                held.setdefault(one.key_name or one.address, []).append(one)
-        for _ in range(sum(map(len, held.values())) - self.bounds.connections):
-            why = f"is beyond the {self.bounds.connections} connections that `ulimit -n` leaves room for"
+        why = f"is beyond the {self.bounds.connections} connections that `ulimit -n` leaves room for"
+        excess = sum(not one.closing for one in connections) - self.bounds.connections
+        if excess <= 0:
+            return
+        strangers = _by_holder(one for one in connections if one.is_stranger)
+        few = sum(map(len, strangers.values())) - FEW_STRANGERS
+        for _ in range(min(few, excess)):
+            yield max(strangers.values(), key=len).pop(0), why
+        held = _by_holder(sorted(connections, key=lambda one: one.is_stranger))
+        for _ in range(excess - max(0, min(few, excess))):
             yield max(held.values(), key=len).pop(), why
 
     def _beyond_all(self, now: float, connections: Sequence[Connection]) -> Iterator[tuple[Connection, str]]:
@@ -278,3 +282,12 @@ class Doorkeeper:
         if greedy:
             unread, one = max(greedy, key=lambda pair: pair[0])
             yield one, f"has most unread, {unread} bytes, while the learner's memory grows"
+
+
+def _by_holder(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
+    """Return the connections that are not ending by the holder of their key; where none is known, by their address."""
+    held: dict[str, list[Connection]] = {}
+    for one in connections:
+        if not one.closing:
+            held.setdefault(one.key_name or one.address, []).append(one)
+    return held

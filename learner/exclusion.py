@@ -45,10 +45,13 @@ class Discipline:
         reason = f"{MOST_OFFENCES} messages that no actor sends, the last one: {why}"
         return exclude(self._peers, self._warn, now, routing_id, peer, reason)
 
-    def late(self, sent: Collection[Incarnation], seconds: float) -> list[Effect]:
-        """Name the actors not among `sent`, for which a step has waited in vain: the next ones do not."""
+    def late(self, sent: Collection[Incarnation], seconds: float, version: int) -> list[Effect]:
+        """Name the actors not among `sent`, for which a step has waited in vain: the next ones do not.
+
+        `version`: that of the weights before the step.
+        """
         effects: list[Effect] = []
-        for name in self._peers.leave_behind(sent):
+        for name in self._peers.leave_behind(sent, version):
             text = f"{name} kept a step waiting for {seconds:g} s: no step waits for it until it sends again"
             self._warn(text)
             effects.append(Log("warning", text, key=f"late {name}"))

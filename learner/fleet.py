@@ -143,14 +143,15 @@ class Fleet:
         fell = {key[1]: now - seen for key, (seen, since) in self._silent.items() if key[0] in names and now >= since}
         if fell:
             # A name may be made up: the launcher would end the actor that it resembles, which plays.
-            present = self._present(self._peers.site_names or ())
+            present = self._present(launcher, self._peers.site_names or ())
             fell = {name: seconds for name, seconds in fell.items() if present.isdisjoint(called(name))}
         return dict(islice((hang | fell).items(), MAX_ACTORS_NAMED))
 
-    def _present(self, behind: Collection[str]) -> set[str]:
-        """Return every form of the names of the actors in the run; `behind`: those behind relays."""
-        names = {*behind, *(peer.hello.name for _, peer in self._peers.role("actor"))}
-        return set[str]().union(*map(called, names))
+    def _present(self, launcher: Peer, behind: Collection[str]) -> set[str]:
+        """Return every form of the names of the launcher's actors in the run; `behind`: actors behind relays."""
+        whose = called(launcher.hello.name)
+        own = (peer.hello.name for _, peer in self._peers.role("actor") if peer.hello.launcher in whose)
+        return set[str]().union(*map(called, {*behind, *own}))
 
     def _look_for_absentees(self, now: float, launcher: Peer, report: FleetReport) -> None:
         if launcher.absentees is None:
@@ -160,7 +161,7 @@ class Fleet:
             behind = self._peers.site_names
             if behind is None:
                 return  # relays do not name all their actors: any of this launcher's may be among the others
-            present = self._present(behind)
+            present = self._present(launcher, behind)
         launcher.absentees.reported(now, report.names, present)
 
 

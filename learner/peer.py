@@ -43,6 +43,10 @@ class Peer:
     gradients: int = 0
     stale: int = 0
     refused: int = 0
+    late: int = 0
+    """Steps that have waited for it in vain since its last contribution that was not stale."""
+    left_at: int = 0
+    """Version at the last of these steps."""
     bad_in_a_row: int = 0
     offences: int = 0
     """Messages that no honest actor sends, however good their bodies: beyond its credit, or of another epoch."""

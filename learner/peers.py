@@ -16,6 +16,8 @@ from learner.replay_window import Incarnation, ReplayWindow
 
 GUESTS = ("observer", "operator")
 """Roles that take no part in the run: such peers come and go without a log line, and any number may have one name."""
+MOST_LATE = 10
+"""A peer that is late again and again is waited for at least once in about a thousand versions."""
 REPLACED = 1000
 """Most replaced incarnations that are remembered."""
 
@@ -248,10 +250,24 @@ class Peers:
         """Whether this contribution has been seen; from now on it counts as seen, also after a reconnect."""
         return self._window.is_duplicate(peer.incarnation, sequence)
 
-    def leave_behind(self, sent: Collection[Incarnation]) -> list[str]:
+    def contributed(self, peer: Peer, version: int, *, stale: bool) -> None:
+        """Note a contribution: steps may wait for this peer.
+
+        If all that it sends is stale, each step would wait for it in vain: then it is waited for ever more seldom,
+        after 2, 4, 8, ... versions.
+        """
+        if not stale:
+            peer.late = 0
+        if not stale or version >= peer.left_at + 2**peer.late:
+            self.playing.add(peer.incarnation)
+
+    def leave_behind(self, sent: Collection[Incarnation], version: int) -> list[str]:
         """No longer wait for the playing that are not among `sent`, until they send again; return their names."""
         late = self.playing.difference(sent)
         self.playing -= late
+        for peer in (self._by_id[routing_id] for routing_id in self._senders):
+            if peer.incarnation in late:
+                peer.late, peer.left_at = min(peer.late + 1, MOST_LATE), version
         return sorted(name for name, _ in late)
 
     def took_part(self, peer: Peer) -> None:

@@ -68,11 +68,16 @@ def release_memory() -> None:
 
 
 def available_bytes() -> int:
-    """Return the bytes of memory that this machine, or the container of this process, still has."""
+    """Return the bytes of memory that this machine, or the container of this process, still has.
+
+    What only caches files counts as free: the system takes it back when memory is needed.
+    """
     import psutil  # imported here, since an actor does not need it
 
     try:
-        left = int((_GROUP / "memory.max").read_text()) - int((_GROUP / "memory.current").read_text())
+        used = dict(line.split() for line in (_GROUP / "memory.stat").read_text().splitlines())
+        cached = sum(int(used.get(name, 0)) for name in ("active_file", "inactive_file", "slab_reclaimable"))
+        left = int((_GROUP / "memory.max").read_text()) - int((_GROUP / "memory.current").read_text()) + cached
     except (OSError, ValueError):  # "max": no limit
         return int(psutil.virtual_memory().available)
     return max(0, min(left, int(psutil.virtual_memory().available)))

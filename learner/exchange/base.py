@@ -210,7 +210,6 @@ class ContributionExchange(Exchange):
         self, now: float, routing_id: bytes, peer: Peer, header: Contribution, body: Buffer, seen: Moments
     ) -> list[Effect]:
         """Add a contribution with a good header to the next step unless too old; raises CodecError for a bad body."""
-        self._run.peers.playing.add(peer.incarnation)
         stats, name = self._run.stats, peer.hello.name
         lag = stats.counters.version - header.version
         until = now if self._pace is None else self._pace.sent(now, name, header.count, peer.actors)
@@ -218,12 +217,13 @@ class ContributionExchange(Exchange):
         limit = self._staleness.limit(self._run.peers.actors, self._collected.reach)
         # A lag beyond the limit counts as just beyond it: an actor may lie about it, and scaling uses the mean lag.
         stats.lagged(now, peer, lag if limit is None or lag <= limit else limit + 1, header.count)
-        if limit is not None and lag > limit:
+        stale = limit is not None and lag > limit
+        self._run.peers.contributed(peer, stats.counters.version, stale=stale)
+        if stale:
             stats.stale(peer)
             return [self._answer(routing_id, header, "stale", f"{lag} versions old, at most {limit} are taken")]
         weight = self._staleness.weight(lag)
-        told: list[Effect] = []
-        against = False
+        told, against = list[Effect](), False
         try:
             self.add(header, body, weight, lag, seen, source=name)
         except AgainstOthersError as error:
@@ -259,7 +259,7 @@ class ContributionExchange(Exchange):
                 return []
             if self._step_rule.asks_who:
                 sent = [*(one.peer.incarnation for one in self._waiting), *self._against]
-                effects += self._discipline.late(sent, self._step_rule.wait_seconds)
+                effects += self._discipline.late(sent, self._step_rule.wait_seconds, self._run.stats.counters.version)
         stats = self._run.stats
         waiting, self._waiting = self._waiting, []
         self._grown, self._stepped = False, True

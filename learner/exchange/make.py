@@ -3,6 +3,7 @@
 from common.errors import ConfigurationError
 from common.rl.networks.model import TorchModel
 from common.rl.observation_spec import ObservationSpec
+from common.settings.exchanges import most_in_message
 from common.settings.sections import Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
 from learner.exchange.actions import ActionExchange
@@ -25,8 +26,8 @@ from learner.run import Run
 LARGEST_TRAJECTORY = 2**30
 """Most bytes of one message of trajectories: its memory is allocated before it is read."""
 COPIES = 3
-"""Rollouts of one actor that the learner holds at once: one that is filled or has just arrived, one that waits for the
-step, and one in the batch."""
+"""Times that the learner holds each rollout of an actor's unanswered messages: where it is filled or has just arrived,
+where it waits for the step, and in the batch."""
 STEP_BYTES = 64
 """Bytes of one step of a rollout besides its observation, about."""
 
@@ -59,19 +60,21 @@ def make(
         packing = TrajectoryFormat(settings, observation, model.action, model.state_size, stacks=stacks)
         exchange = _trajectories(run, trainer, packing)
     if settings.exchange.kind == "actions" or not isinstance(rule, AtOnce):  # as many rollouts wait as there are actors
-        most = actors_that_fit(weights.transport.free_bytes(), _bytes_per_actor(settings, observation))
-        exchange.most_actors = most
-        if most < settings.scaling.maximum:
+        fit = actors_that_fit(weights.transport.free_bytes(), _bytes_per_actor(settings, observation))
+        exchange.most_actors = max(fit, settings.scaling.minimum)
+        if fit < settings.scaling.most:
             run.stats.warn(
-                f"the free memory holds the rollouts of {most} actors, scaling.maximum is {settings.scaling.maximum}: "
+                f"the free memory holds the rollouts of {fit} actors, and the run may have {settings.scaling.most}: "
                 "lower environment.num_envs or algorithm.rollout_length for more"
             )
     return exchange
 
 
 def _bytes_per_actor(settings: Settings, observation: ObservationSpec) -> int:
+    exchange = settings.exchange
+    at_once = most_in_message(settings) * max(1, exchange.credit) if exchange.kind == "trajectories" else 1
     steps = settings.environment.num_envs * (settings.algorithm.rollout_length + 1)
-    return COPIES * steps * (observation.nbytes + STEP_BYTES)
+    return COPIES * at_once * steps * (observation.nbytes + STEP_BYTES)
 
 
 def _gradient_sum(run: Run, weights: Weights, average: bool) -> GradientSum:

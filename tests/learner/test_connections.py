@@ -103,6 +103,18 @@ def test_without_room_the_newest_of_whoever_has_most_go() -> None:
     assert closed(keeper, *honest, *crowd, *late) == [5, 6, 7]
 
 
+def test_without_room_strangers_go_before_those_who_spoke_but_for_a_few() -> None:
+    keeper = Doorkeeper(Bounds(1, 1, connections=400))
+    honest = [connection(address="10.0.0.8", spoke=True, key_name="lab") for _ in range(300)]
+    subscribers = [connection("weights", "10.0.0.8") for _ in range(30)]
+    strangers = [connection(address="10.0.0.9") for _ in range(100)]
+    ended = closed(keeper, *honest, *subscribers, *strangers)
+    assert ended == list(range(330, 360)), "the oldest of the strangers"
+    more = [connection(address="10.0.0.8", spoke=True, key_name="lab") for _ in range(50)]
+    ended = closed(Doorkeeper(keeper.bounds), *honest, *subscribers, *more, *(connection() for _ in range(100)))
+    assert ended == [*range(336, 380), *range(380, 416)]
+
+
 def test_of_those_of_one_address_the_newest_that_said_nothing_go_then_the_newest() -> None:
     keeper = Doorkeeper(Bounds(1, 1, connections=4))
     spoke = [connection(spoke=True) for _ in range(2)]

@@ -241,7 +241,7 @@ def test_who_is_left_behind_is_not_waited_for_again_because_it_connects_anew() -
     one, _ = peers.join(b"1", hello_of("one"), 0.0)
     two, _ = peers.join(b"2", hello_of("two"), 0.0)
     peers.playing |= {one.incarnation, two.incarnation}
-    assert peers.leave_behind([two.incarnation]) == ["one"]
+    assert peers.leave_behind([two.incarnation], 7) == ["one"]
     one.plays = True
     peers.moved(b"3", hello_of("one"))
     assert peers.playing == {two.incarnation}

@@ -71,7 +71,8 @@ def test_a_container_may_have_less_memory_than_its_machine(monkeypatch: pytest.M
     machine = process.available_bytes()
     assert machine > 2**20
     (tmp_path / "memory.current").write_text("3000")
-    for most, left in (("5000\n", 2000), ("1000\n", 0)):
+    (tmp_path / "memory.stat").write_text("anon 2000\nactive_file 500\ninactive_file 300\nslab_reclaimable 100\n")
+    for most, left in (("5000\n", 2900), ("1000\n", 0)):
         (tmp_path / "memory.max").write_text(most)
         assert process.available_bytes() == left
     (tmp_path / "memory.max").write_text("max\n")

@@ -354,6 +354,16 @@ def test_after_the_longest_wait_the_step_is_taken_without_the_others() -> None:
     assert run.exchange.deadline == math.inf
 
 
+def test_who_is_always_too_late_is_waited_for_ever_more_seldom() -> None:
+    run, waited = synchronous("staleness.wait_seconds=5", actors=2, version=1), []
+    for version in range(1, 20):
+        assert run.verdict("1", version=version - 1, sequence=version).verdict == "stale"
+        run.send("0", version=version, sequence=version)
+        waited += [] if run.exchange.is_ready else [version]
+        run.exchange.step(100.0)
+    assert waited == [1, 3, 7, 15]
+
+
 def test_who_leaves_is_not_waited_for_and_what_it_sent_counts_without_standing_for_another() -> None:
     run = synchronous(actors=3)
     run.send("0")

@@ -83,12 +83,17 @@ def test_there_is_room_for_as_many_actors_as_there_is_memory_for_what_they_make_
 ) -> None:
     monkeypatch.setattr(learner.parameters.transport, "available_bytes", lambda: 10**6)
     small = "environment.num_envs=16", "algorithm.rollout_length=10"
-    core = start(*small, "scaling.maximum=12", *assignments.split())
+    core = start(*small, "scaling.policy=episode-duration", "scaling.maximum=12", *assignments.split())
     # 16 environments, 11 observations of 4 floats and 64 bytes, 3 copies, in half of the memory
-    most = 500_000 // (3 * 16 * 11 * (16 + 64)) if limited else MAX_ACTORS
-    assert core._exchange.most_actors == most
-    said = f"the free memory holds the rollouts of {most} actors, scaling.maximum is 12"
+    fit = 500_000 // (3 * 16 * 11 * (16 + 64)) if limited else MAX_ACTORS
+    assert core._exchange.most_actors == fit
+    said = f"the free memory holds the rollouts of {fit} actors, and the run may have 12"
     assert any(said in text for text in core.run.stats.warnings) == limited
+
+
+def test_the_least_number_of_actors_always_has_room(start: StartCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner.parameters.transport, "available_bytes", lambda: 0)
+    assert start("algorithm.kind=ppo", "scaling.minimum=3", "scaling.maximum=3")._exchange.most_actors == 3
 
 
 def test_trajectories_too_long_for_a_message_are_refused(start: StartCore, monkeypatch: pytest.MonkeyPatch) -> None:
