@@ -211,7 +211,9 @@ class ActorCore(WorkerCore):
         welcome = self.membership.welcome
         if self.player is None or welcome is None or epoch != welcome.epoch or body is None:
             return []
-        if version <= self.version and not self._lacks_weights:
+        # Whole weights of a version that is here by a delta are not known yet: later deltas are against them.
+        whole = None if delta else self.player.keyframe
+        if version <= (self.version if whole is None else whole) and not self._lacks_weights:
             return []
         self._newest = max(self._newest, version)
         if not self.player.load(version, body, delta=delta):
@@ -248,4 +250,6 @@ class ActorCore(WorkerCore):
         self._pull_due = now + self._pulls.next()
         if not self._lacks_weights:  # otherwise back off: the weights are on their way, or wait for their turn
             self._pulls.reset()
-        return [Send(Pull(version=self.version, whole=self._lacks_weights))]
+        keyframe = None if self.player is None else self.player.keyframe
+        held = self.version if keyframe is None else keyframe
+        return [Send(Pull(version=max(0, held), whole=self._lacks_weights or held < 0))]

@@ -26,6 +26,11 @@ class WeightInbox:
         self._whole: Buffer | None = None
         """The keyframe, not decoded yet."""
 
+    @property
+    def keyframe(self) -> int | None:
+        """Version of the whole weights offered last, -1 if there are none; None: this run sends no deltas."""
+        return None if self._delta is None else self._keyframe_version
+
     def offer(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
         """Takes newer weights in place of any that were offered and not yet loaded.
 

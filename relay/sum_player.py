@@ -116,6 +116,10 @@ class SumPlayer(Player):
             np.copyto(self._scratch, gradient)
         return agreement.judge(source, torch.from_numpy(self._scratch), norm, count)
 
+    @property
+    def keyframe(self) -> int:
+        return self._weights.keyframe
+
     def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
         return self._weights.load(version, body, delta=delta)
 

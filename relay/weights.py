@@ -48,6 +48,11 @@ class KeptWeights:
         return self._whole[0] != NONE
 
     @property
+    def keyframe(self) -> int:
+        """Version of the newest whole weights."""
+        return self._whole[0]
+
+    @property
     def deadline(self) -> float:
         """The time when `due` next has something to do."""
         return min(self._pulls.deadline, self._pass_on_due)

@@ -38,6 +38,11 @@ class Player:
     def handle(self, message: AnyMessage, body: Buffer | None) -> None:
         """Takes an Act, or a Welcome that keeps this player. Raises CodecError for a body that does not decode."""
 
+    @property
+    def keyframe(self) -> int | None:
+        """Version of the whole weights here, against which deltas are, -1 for none; None: there are no deltas."""
+        return None
+
     def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:  # noqa: ARG002  no network here
         """Takes newer weights of this epoch; False: a delta against weights other than the last whole ones."""
         return True

@@ -97,6 +97,10 @@ class RolloutPlayer(Player):
             moments=[] if played.moments is None else [played.moments.plain()],
         )
 
+    @property
+    def keyframe(self) -> int | None:
+        return self.weights.keyframe
+
     def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
         return self.weights.offer(version, body, delta=delta)
 

@@ -162,6 +162,7 @@ class Pull(Message, frozen=True):
     """Asks for weights newer than `version`."""
 
     version: Natural
+    """Where deltas are sent, that of the whole weights that the actor has: it may lack those of newer deltas."""
     whole: bool = False
     """The actor has no weights of this epoch; `version` means nothing."""
 

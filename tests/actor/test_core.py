@@ -362,15 +362,16 @@ def test_a_stale_gradient_asks_for_newer_weights_at_once() -> None:
 def test_a_delta_that_the_player_cannot_take_is_no_version_and_whole_weights_are_pulled() -> None:
     core = member()
     assert core.broadcast(1.0, news(12, form="delta")) == []
-    player_of(core).takes_deltas = False
-    assert messages(core.broadcast(1.0, news(14, form="delta"))) == [Pull(version=12)]
+    player_of(core).takes_deltas, player_of(core).whole = False, 10
+    assert messages(core.broadcast(1.0, news(14, form="delta"))) == [Pull(version=10)]
     assert core.broadcast(1.1, news(15, form="delta")) == [], "pulled a moment ago"
-    assert messages(core.broadcast(1.0 + PULL_SECONDS, news(16, form="delta"))) == [Pull(version=12)]
+    assert messages(core.broadcast(1.0 + PULL_SECONDS, news(16, form="delta"))) == [Pull(version=10)]
     assert core.version == 12
-    core.handle(2.0, Weights(version=13, epoch=1), BODY)
-    player_of(core).takes_deltas = True
+    core.handle(2.0, Weights(version=12, epoch=1), BODY)
+    player_of(core).takes_deltas, player_of(core).whole = True, 12
     core.handle(2.0, Weights(version=17, epoch=1, delta=True), BODY)
-    assert player_of(core).loaded == [(12, BODY, True), (13, BODY, False), (17, BODY, True)]
+    core.handle(2.0, Weights(version=12, epoch=1), BODY)
+    assert player_of(core).loaded == [(12, BODY, True), (12, BODY, False), (17, BODY, True)]
 
 
 def test_requests_for_actions_are_sent_at_once_and_again_and_actions_reach_the_player() -> None:

@@ -81,8 +81,9 @@ def test_keyframes_of_the_epoch_before_are_none() -> None:
     inbox = WeightInbox(model(), "fp32", deltas=True)
     inbox.offer(3, whole(1.0))
     inbox.load()
+    assert inbox.keyframe == 3 and WeightInbox(model(), "fp32", deltas=False).keyframe is None
     inbox.forget()
-    assert inbox.version == 0
+    assert (inbox.version, inbox.keyframe) == (0, -1)
     assert not inbox.offer(6, change(3, 0.5), delta=True)
 
 
@@ -91,5 +92,5 @@ def test_a_keyframe_that_is_damaged_is_no_keyframe() -> None:
     inbox.offer(3, whole(1.0)[:-1])
     with pytest.raises(CodecError, match="were expected"):
         inbox.load()
-    assert inbox.version == 0
+    assert (inbox.version, inbox.keyframe) == (0, -1)
     assert not inbox.offer(4, change(3, 0.5), delta=True)

@@ -27,6 +27,7 @@ class NotingPlayer(Player):
         self.summary = RolloutSummary()
         self.loaded: list[tuple[int, bytes, bool]] = []
         self.takes_deltas = True
+        self.whole: int | None = None
         self.heard: list[AnyMessage] = []
         self.numbers: list[int | None] = []
         self.answers: list[tuple[int, bool]] = []
@@ -35,6 +36,10 @@ class NotingPlayer(Player):
     @property
     def pending(self) -> int:
         return self.summary.count
+
+    @property
+    def keyframe(self) -> int | None:
+        return self.whole
 
     def handle(self, message: AnyMessage, body: Buffer | None) -> None:
         self.heard.append(message)

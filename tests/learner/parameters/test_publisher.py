@@ -168,6 +168,8 @@ def test_deltas_follow_a_keyframe_until_another_is_due_and_not_too_soon() -> Non
     for step in range(2, 7):
         assert run.published(10.0 + step * HOLD_SECONDS) == (10 + step, "delta")
     assert run.published(10.0 + KEYFRAME_SECONDS) == (17, "fp32")
+    behind = run.publisher.pulled(10.0 + KEYFRAME_SECONDS, b"x", Pull(version=10))
+    assert behind == [Send(b"x", Message(version=17, epoch=3), body_of(17))], "its last whole weights were those of 10"
     assert run.published(12.0) == (18, "delta")
 
 
