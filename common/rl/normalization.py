@@ -43,7 +43,9 @@ class Normalization:
         if moments is None or not moments.count:
             deviations, means = np.ones(self.counted), np.zeros(self.observations)
         else:
-            deviations, means = 1 / np.sqrt(moments.variances + VARIANCE_FLOOR), moments.means[: self.observations]
+            # A number that has never varied is left as it is: the first reward of a run would become ten thousand.
+            varied, means = moments.variances > 0.0, moments.means[: self.observations]
+            deviations = np.where(varied, 1 / np.sqrt(moments.variances + VARIANCE_FLOOR), 1.0)
         return np.concatenate([means, deviations]).astype(np.float32)
 
     def reward_scale(self, extras: Floats) -> float:

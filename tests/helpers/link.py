@@ -65,7 +65,7 @@ class ActorShell(Player):
         """Rollouts that a new epoch made worthless."""
         self.loaded: list[tuple[int, int]] = []
         """Epoch and version of all loaded weights, in order."""
-        self.keyframe = NO_KEYFRAME
+        self._keyframe = NO_KEYFRAME
         """Epoch and version of the last whole weights of this epoch."""
         self.prepared = 0
         self.left = ""
@@ -98,25 +98,29 @@ class ActorShell(Player):
         assert sequence not in self._answered
         self._answered.add(sequence)
 
+    @property
+    def keyframe(self) -> int:
+        return self._keyframe[1]
+
     def forget(self) -> None:
         open_ = self.shipped.keys() - self._answered
         self.given_up.update(self.sum, *(self.shipped[sequence] for sequence in open_))
         self._answered |= open_
         self.sum = []
         self._summary = RolloutSummary()
-        self.keyframe = NO_KEYFRAME
+        self._keyframe = NO_KEYFRAME
 
     def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
         assert self.core.membership.welcome is not None
         epoch = self.core.membership.welcome.epoch
-        if delta and keyframe_of(body) != self.keyframe[1]:
+        if delta and keyframe_of(body) != self._keyframe[1]:
             return False
         if delta:
-            assert version_of_delta(body, self.keyframe[1]) == version
+            assert version_of_delta(body, self._keyframe[1]) == version
         else:
             assert version_of(body) == version
-            self.keyframe = (epoch, version)
-        assert self.keyframe[0] == epoch
+            self._keyframe = (epoch, version)
+        assert self._keyframe[0] == epoch
         self.loaded.append((epoch, version))
         return True
 

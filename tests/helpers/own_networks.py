@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import torch
@@ -26,6 +27,14 @@ class Small(nn.Module):
     def forward(self, observations: Tensor) -> Any:
         features = self.trunk(observations.float())
         return self.policy(features), self.value(features).squeeze(-1)
+
+
+class Elsewhere(Small):
+    """Its weights are not those of torch's seed."""
+
+    def __init__(self, observation: ObservationSpec, actions: int) -> None:
+        super().__init__(observation, actions)
+        nn.init.constant_(self.policy.weight, random.random())
 
 
 class Wider(Small):

@@ -44,8 +44,10 @@ class EpisodeTracker:
         if not self._some_begin or 2 * np.count_nonzero(self.valid) > self.valid.size:  # resets are no steps
             self._shortest = min(self._shortest, seconds)
         returns = self._returns
+        if self._some_begin:  # a dummy step has no reward, whatever the environment gives there
+            rewards = np.where(self.valid, rewards, np.float32(0))
         for index, reward in enumerate(rewards.tolist()):
-            returns[index] += reward  # 0 in a dummy step
+            returns[index] += reward
         self._some_begin = bool(np.count_nonzero(terminated) or np.count_nonzero(truncated))
         if not self._some_begin:
             self.valid = self._all

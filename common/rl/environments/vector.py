@@ -60,9 +60,11 @@ class VectorEnvironments(Environments):
     def reset(self, seed: int | None = None) -> Observations:
         """Reset all environments, which draw from one generator or have consecutive seeds."""
         try:
-            observations, _ = self._vector.reset(seed=env_seed(self._seed if seed is None else seed, 0))
+            observations, info = self._vector.reset(seed=env_seed(self._seed if seed is None else seed, 0))
         except Exception as error:
             raise failure(self._name, "reset", error) from error
+        if self._lives is not None:
+            self._lives = np.array(info.get("lives", np.zeros(self.count)))
         self._buffer.put(..., observations)
         return self._buffer.finished()
 

@@ -57,4 +57,4 @@ def encode(spec: ObservationSpec, observations: Tensor) -> Tensor:
         return rows.scatter_(1, observations.unsqueeze(1), 1.0)
     if spec.kind == "pixels":
         return observations.flatten(1).float().mul_(1 / 255)
-    return observations.flatten(1)
+    return observations.reshape(-1, spec.size)  # a single number has no axis to flatten

@@ -204,4 +204,7 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
             network = Masked(network, observation.seen)
         return TorchModel(network, extras, normalization, target)
 
-    return one(one(None) if METHODS[settings.algorithm.kind].has_target else None)
+    model = one(one(None) if METHODS[settings.algorithm.kind].has_target else None)
+    if model.target is not None:  # a network of one's own may draw its weights from elsewhere than torch's generator
+        model.target.flat.vector.copy_(model.flat.vector)
+    return model

@@ -65,7 +65,7 @@ class Encode(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.kind == "discrete":
             return one_hot(x, self.size).float()
-        return x.flatten(1).float() * self.factor
+        return x.reshape(-1, self.size).float() * self.factor
 
     def extra_repr(self) -> str:
         return f"{self.kind}, {self.size}, {self.factor:g}"

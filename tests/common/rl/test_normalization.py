@@ -22,4 +22,15 @@ def test_what_is_counted_and_where_it_is(observations: bool, rewards: bool, size
     assert layout.reward_scale(extras) == pytest.approx(1 / VALUES[:, 4].std() if rewards else 1.0)
     if observations:
         np.testing.assert_allclose(extras[:4], counted.means[:4], rtol=1e-6)
-        np.testing.assert_allclose(extras[4:8], 1 / np.sqrt(counted.variances[:4] + 1e-8), rtol=1e-6)
+        expected = 1 / np.sqrt(counted.variances[:4] + 1e-8)
+        expected[2] = 1.0  # it has never varied
+        np.testing.assert_allclose(extras[4:8], expected, rtol=1e-6)
+
+
+def test_the_first_reward_after_many_zeros_is_learnt_as_it_is() -> None:
+    layout = Normalization(0, True)
+    zeros = Moments.from_rows(np.zeros((1000, 1)))
+    assert layout.reward_scale(layout.extras(zeros)) == 1.0
+    rows = np.zeros((1000, 1))
+    rows[0] = 1.0
+    assert layout.reward_scale(layout.extras(Moments.from_rows(rows))) == pytest.approx(31.6, rel=0.01)

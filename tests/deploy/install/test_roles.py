@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,31 @@ def test_units_name_the_paths_of_their_layout(layout: Layout, name: str) -> None
 def test_what_goes_beside_them() -> None:
     for path in (("sysusers.conf",), ("tmpfiles.conf",), ("polkit.rules",), ("drop-ins", "learner-gpu.conf")):
         assert read(*path)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_learner_on_a_host_with_an_nvidia_gpu_may_use_it(
+    fake: Fake, take: Take, wheel: Path, tmp_path: Path, there: bool
+) -> None:
+    one = MAKERS["learner"](fake.system, (wheel,))
+    driver = tmp_path / "nvidia"
+    if there:
+        driver.mkdir()
+    one = replace(one, settings={**one.settings, "nvidia": str(driver)})
+    drop_in = f"{fake.system.units}/a3cd-learner@.service.d/gpu.conf"
+    assert (f"file {drop_in}" in take(one)) == Path(drop_in).exists() == there
+    assert take(one) == []
+    take(Payload("remove", fake.system))
+    assert not Path(drop_in).exists()
+
+
+def test_fixed_actors_take_the_launcher_s_place_and_it_takes_theirs(fake: Fake, take: Take, actors: Payload) -> None:
+    boot = Path(fake.system.units) / "a3cd.target.wants"
+    boot.mkdir(parents=True)
+    (boot / "a3cd-launcher.service").symlink_to("../a3cd-launcher.service")
+    assert "no launcher besides these actors" in take(actors)
+    assert "systemctl --system disable --now a3cd-launcher.service" in fake.calls
+    (boot / "a3cd-launcher.service").unlink()
+    (boot / "a3cd-actor@0.service").symlink_to("../a3cd-actor@.service")
+    assert take(MAKERS["launcher"](fake.system, actors.wheels))[-1] == "no actors at boot besides the launcher's"  # type: ignore[arg-type]
+    assert "systemctl --system disable a3cd-actor@0.service" in fake.calls

@@ -22,7 +22,7 @@ def test_an_episode_is_what_happened_between_reset_and_end() -> None:
     assert tracker.valid.tolist() == [True, True]
     assert list(tracker.update(rewards(3, 4), flags(1, 0), flags(0, 0), 1.0)) == [Episode(4.0, 2, 2.0)]
     assert tracker.valid.tolist() == [False, True]
-    assert not tracker.update(rewards(0, 5), flags(0, 0), flags(0, 0), 1.0)
+    assert not tracker.update(rewards(9, 5), flags(0, 0), flags(0, 0), 1.0), "the 9 is of a dummy step"
     assert tracker.valid.tolist() == [True, True]
     assert list(tracker.update(rewards(7, 6), flags(1, 0), flags(0, 1), 1.0)) == [
         Episode(7.0, 1, 1.0),

@@ -50,6 +50,21 @@ def test_actions_observations_and_rewards_take_our_form() -> None:
     assert step.rewards.dtype == np.float32
 
 
+def test_lives_are_counted_from_those_after_a_reset() -> None:
+    class Lives(Offset):
+        def reset(self, **given: Any) -> Any:
+            return super().reset(**given)[0], {"lives": np.array([3, 5])}
+
+        def step(self, actions: Any) -> Any:
+            return (*super().step(actions)[:4], {"lives": actions})  # 3 and 4
+
+    environments = VectorEnvironments(Lives(), name="Lives", seed=0, lives=True)
+    for _ in range(2):
+        environments.reset()
+        lost = environments.step(np.array([0, 1])).life_lost
+        assert lost is not None and lost.tolist() == [False, True]
+
+
 def test_errors_name_the_environment() -> None:
     vector = Offset()
     vector.fail = True

@@ -38,6 +38,8 @@ def test_activation_and_observation_are_part_of_the_architecture() -> None:
 def test_box_is_flattened_unchanged() -> None:
     x = torch.randn(5, 2, 3)
     assert torch.equal(encode(ObservationSpec((2, 3), "box", 6), x), x.reshape(5, 6))
+    single = torch.randn(5)
+    assert torch.equal(encode(ObservationSpec((), "box", 1), single), single.reshape(5, 1))
 
 
 def test_pixels_are_scaled_to_one() -> None:

@@ -38,6 +38,9 @@ def test_only_what_learns_values_has_a_target_network_that_starts_alike() -> Non
     assert (weights == copied).all()
     weights *= 2
     assert not (weights == copied).all()
+    own = Network(kind="tests.helpers.own_networks:Elsewhere")
+    model = build(Settings(algorithm=Algorithm(kind="n-step-q"), network=own), BOX, discrete(2))
+    assert (model.vectors[0] == model.vectors[1]).all()
 
 
 def test_moved_to_a_device_the_vectors_are_still_the_network_s() -> None:

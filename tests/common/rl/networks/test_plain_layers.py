@@ -36,6 +36,7 @@ def test_what_pytorch_has_no_layers_for() -> None:
     assert Scale(0.5)(torch.tensor([4], dtype=torch.uint8)).tolist() == [2.0]
     assert Encode(ObservationSpec((), "discrete", 3), 1.0)(torch.tensor([2, 0])).tolist() == [[0, 0, 1], [1, 0, 0]]
     assert Encode(ObservationSpec((1, 2), "box", 2), 0.5)(torch.tensor([[[2.0, 4.0]]])).tolist() == [[1.0, 2.0]]
+    assert Encode(ObservationSpec((), "box", 1), 1.0)(torch.tensor([2.0, 4.0])).tolist() == [[2.0], [4.0]]
     pixels = torch.tensor([[[255, 0]]], dtype=torch.uint8)
     assert Encode(ObservationSpec((1, 2), "pixels", 2), 3.0)(pixels).tolist() == [[1.0, 0.0]]
     normalize = Normalize(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 1.0]), 5.0)
