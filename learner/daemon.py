@@ -166,18 +166,13 @@ class _Daemon:
             _log.warning(text)
         for name, error in damaged.items():
             self._core.run.stats.warn(f"checkpoint {name} is damaged and was passed over: {error}")
-        settings = self._core.run.spec.settings
-        run.begin(settings)
-        self._writer = RunWriter(
-            run.folder, settings.checkpoint, damaged, hyperparameters(settings), self._core.run.spec.layout
-        )
+        spec, settings = self._core.run.spec, self._core.run.spec.settings
         self._signals = signals
         self._exporter = exporter
         self._draws_curve = curve
-        self._gradient_log = GradientLog(run.folder.gradients, keep_mib=settings.record.keep_mib)
         self._lines = LineLimit(REPEAT_SECONDS, LINES_PER_SECOND, LINES_AT_ONCE)
         self._notifier = Notifier()
-        self._header_bytes = self._core.run.spec.header_bytes
+        self._header_bytes = spec.header_bytes
         self._drain_seconds = settings.exchange.drain_ms / 1e3
         self._finish: Finish | None = None
         self._listening = sockets.address_of(listeners[0])
@@ -186,17 +181,23 @@ class _Daemon:
             keys,
             max_bytes=self._core.max_bytes,
             unread_messages=unread_messages(settings.exchange),
-            broadcast_bytes=4 * self._core.run.spec.parameters * settings.scaling.most,
+            broadcast_bytes=4 * spec.parameters * settings.scaling.most,
             repeat_seconds=REPEAT_SECONDS,
         )
+        try:
+            run.begin(settings)  # only now: what a start may lack has been looked for
+            self._writer = RunWriter(run.folder, settings.checkpoint, damaged, hyperparameters(settings), spec.layout)
+        except A3cdError:
+            self._ports.close()
+            raise
+        self._gradient_log = GradientLog(run.folder.gradients, keep_mib=settings.record.keep_mib)
         self._progress_due = 0.0
         self._poller = zmq.Poller()
         for one in (signals, *self._ports.pollable):
             self._poller.register(one, zmq.POLLIN)
 
     def run(self) -> int:
-        spec, counters = self._core.run.spec, self._core.run.stats.counters
-        listening = self._listening
+        spec, counters, listening = self._core.run.spec, self._core.run.stats.counters, self._listening
         with_keys = " with keys" if self._ports.authenticator else ""
         _log.info(
             f"run {spec.run} epoch {spec.epoch} listens on {listening}{with_keys}: "

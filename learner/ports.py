@@ -142,7 +142,8 @@ class Ports:
             connection = self._connections.get(routing_id) or self._new(routing_id, frames)
             buffers: list[Buffer] = [frame.buffer for frame in frames]
             connection.delivered += self._bytes(buffers)
-            if not connection.closing and (connection.gone == math.inf or self._is_of(connection, frames[-1])):
+            sure = connection.gone == math.inf and self.authenticator is None
+            if not connection.closing and (sure or self._is_of(connection, frames[-1])):
                 yield routing_id, buffers, connection.key_name, connection.address
             if time.monotonic() >= until:  # checked for messages that are not yielded, too: there may be many
                 return
@@ -166,9 +167,10 @@ class Ports:
         return connection
 
     def _is_of(self, connection: Connection, frame: zmq.Frame) -> bool:
-        """Whether a message under the routing id of a connection that is gone may have come on it.
+        """Whether a message under the routing id of a connection may have come on it.
 
-        libzmq lets a peer choose an id that nobody has any more: it must not be heard as the peer that had it.
+        libzmq lets a peer choose an id that nobody has any more: it must not be heard as the peer that had it. With keys
+        each message is looked at, since the guard learns of a closed connection some moments later.
         """
         try:
             if self.authenticator is None:

@@ -93,7 +93,7 @@ REFUSALS: dict[RefusalCode, Refusal] = {
     "name": Refusal("its name is not the name of its key, and does not begin with `KEY/`", RefusedError),
     "role": Refusal(
         "its key, or without keys its address, may not have this role; it sent a message that its role may not send; "
-        "or the run takes no more actors",
+        "or the run has no room for one more of its role",
         RefusedError,
     ),
     "quarantined": Refusal(

@@ -17,12 +17,12 @@ from deploy.backends.systemd import TransientBackend
 from deploy.ssh import SSH_FAILED
 
 _QUESTION = (
-    "uid=$(id -u); export XDG_RUNTIME_DIR=/run/user/$uid; echo a3cd uid=$uid"
+    "uid=$(id -u); own=$XDG_RUNTIME_DIR; export XDG_RUNTIME_DIR=/run/user/$uid; echo a3cd uid=$uid"
     " system=$(systemctl is-system-running 2>/dev/null) user=$(systemctl --user is-system-running 2>/dev/null)"
     " linger=$(loginctl show-user $uid --property=Linger --value 2>/dev/null) flock=$(command -v flock)"
-    " locks=$(for at in /run/user/$uid /run /tmp; do [ -w $at ] && echo $at && break; done)"
+    " locks=$(for at in ${own:-/run} /run /tmp; do [ -w $at ] && echo $at && break; done)"
 )
-"""Lock files are where only this user can write, if there is such a folder: in /tmp, others could hold them first."""
+"""Lock files are where only this user can write, if a login gets such a folder: in /tmp, others could hold them first."""
 _UP = frozenset({"running", "degraded", "starting"})
 _log = logging.getLogger(__name__)
 

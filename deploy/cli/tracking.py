@@ -49,4 +49,5 @@ class Tracking:
                 child.terminate()
                 child.wait(STOPPED_SECONDS)
             if child is None or child.exit_code != EXIT_DONE:
-                say(f"{kind} has not been told everything: a3cd {shlex.join(words(self._run_dir, kind))}")
+                more = f"; wandb sync {shlex.quote(str(self._run_dir))}/trackers/wandb/run-*" if kind == "wandb" else ""
+                say(f"{kind} has not been told everything: a3cd {shlex.join(words(self._run_dir, kind))}{more}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
@@ -174,4 +175,6 @@ def _shape(text: str) -> str:
 
 
 def _float(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    with suppress(OverflowError):  # a whole number beyond any float
+        return float(value) if isinstance(value, int | float) else 0.0
+    return 0.0

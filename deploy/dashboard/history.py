@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,9 @@ def _number(value: object) -> float:
     """The value as a float; NaN: it is no number, or not finite."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
-    return float(value) if math.isfinite(value) else math.nan
+    with suppress(OverflowError):  # a whole number beyond any float
+        return float(value) if math.isfinite(value) else math.nan
+    return math.nan
 
 
 def _short(value: float) -> float | None:

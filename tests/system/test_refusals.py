@@ -101,6 +101,16 @@ def test_a_run_of_another_environment_is_not_resumed(daemons: Daemons, training:
     refused(daemon, "environment.id is 'CartPole-v1', not 'Acrobot-v1'")
 
 
+def test_a_wrong_list_of_peers_leaves_the_run_as_it_was(daemons: Daemons, training: Training) -> None:
+    keys = daemons.folder / "keys"
+    daemons.run("keys", "--keys", keys, "new", "learner")
+    (keys / "allowed").write_text("nonsense\n")
+    record = (training.run_dir / "run.json").read_bytes()
+    words = ("--bind", free_address(), "--keys", keys, "--run-dir", training.run_dir, "--resume")
+    refused(daemons.run("learner", *words, code=EXIT_CONFIGURATION), "allowed, line 1: write a public key, a name")
+    assert (training.run_dir / "run.json").read_bytes() == record
+
+
 def test_a_folder_without_a_run_is_not_resumed(daemons: Daemons) -> None:
     daemon = daemons.run("train", "CartPole-v1", "--run-dir", "run", "--resume", code=EXIT_CONFIGURATION)
     refused(daemon, "run: there is no such folder")

@@ -85,7 +85,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
 
 
 Make = Callable[[], SshBackend]
-LOCKS = [Path("/run/user/1000"), Path("/run"), Path("/tmp")]
+LOCKS = [Path(os.environ.get("XDG_RUNTIME_DIR", "/run")), Path("/run"), Path("/tmp")]
 """Where lock files may be: in the first that can be written."""
 
 

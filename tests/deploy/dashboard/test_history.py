@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from deploy.dashboard.history import COLUMNS, History
+from deploy.dashboard.history import COLUMNS, History, _number
 
 
 def filled(rows: int, most: int = 1024) -> History:
@@ -81,6 +81,10 @@ def test_only_what_grows_is_an_axis(over: str) -> None:
     history = filled(3)
     history.add({"seconds": 9.0, "frames": 9, "mean_return": 1.0})
     assert history.sample(over, 1.0, None, 2) == {}
+
+
+def test_a_whole_number_beyond_any_float_is_none() -> None:
+    assert math.isnan(_number(10**400)) and _number(10**300) == 1e300
 
 
 def test_a_stretch_without_a_number_has_none() -> None:

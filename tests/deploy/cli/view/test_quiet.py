@@ -28,6 +28,10 @@ def test_what_cannot_be_written_is_dropped_and_the_next_line_is_tried_again() ->
     assert stream.written == ["written", "\n"]
 
 
+def test_one_that_was_closed_at_the_start_takes_nothing() -> None:
+    print("lost", file=quiet(None), flush=True)
+
+
 def test_one_that_is_closed_takes_nothing() -> None:
     stream = StringIO()
     stream.close()
