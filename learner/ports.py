@@ -169,8 +169,8 @@ class Ports:
     def _is_of(self, connection: Connection, frame: zmq.Frame) -> bool:
         """Whether a message under the routing id of a connection may have come on it.
 
-        libzmq lets a peer choose an id that nobody has any more: it must not be heard as the peer that had it. With keys
-        each message is looked at, since the guard learns of a closed connection some moments later.
+        libzmq lets a peer choose an id that nobody has any more: it must not be heard as the peer that had it. With
+        keys each message is looked at, since the guard learns of a closed connection some moments later.
         """
         try:
             if self.authenticator is None:

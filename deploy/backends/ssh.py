@@ -22,7 +22,7 @@ _QUESTION = (
     " linger=$(loginctl show-user $uid --property=Linger --value 2>/dev/null) flock=$(command -v flock)"
     " locks=$(for at in ${own:-/run} /run /tmp; do [ -w $at ] && echo $at && break; done)"
 )
-"""Lock files are where only this user can write, if a login gets such a folder: in /tmp, others could hold them first."""
+"""Lock files are where only this user can write, if a login gets such a folder: others could hold those in /tmp."""
 _UP = frozenset({"running", "degraded", "starting"})
 _log = logging.getLogger(__name__)
 

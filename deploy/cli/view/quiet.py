@@ -9,7 +9,7 @@ import click
 
 
 def quiet(stream: TextIO | None) -> TextIO:
-    """`stream`, except that errors of writing are ignored; each write is a new attempt. None: it was closed at the start.
+    """`stream`, except that errors of writing are ignored; each write is a new attempt. None: closed at the start.
 
     For what is told of work that goes on for hours: the terminal may be closed, the disk of the log may be full for a
     while, and `2>&1 | head` reads the first lines only. The work must not end with them.

@@ -55,7 +55,8 @@ def test_who_is_not_done_is_stopped_and_how_it_goes_on_is_said(started: Started,
     started.end(stopped=stopped)
     assert slow.asked and not failed.asked
     assert started.said == [
-        "wandb has not been told everything: a3cd track 'runs/a b' --to wandb; wandb sync 'runs/a b'/trackers/wandb/run-*",
+        "wandb has not been told everything: a3cd track 'runs/a b' --to wandb; "
+        "wandb sync 'runs/a b'/trackers/wandb/run-*",
         "mlflow has not been told everything: a3cd track 'runs/a b' --to mlflow",
     ]
 
