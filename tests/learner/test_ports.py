@@ -197,14 +197,17 @@ def test_a_peer_is_disconnected_and_comes_back(house: House) -> None:
     assert house.say(other)[0] == second
 
 
+@pytest.mark.parametrize("noticed", [True, False])
 def test_an_id_that_nobody_has_any_more_is_not_taken_by_another_key(
-    guarded: House, monkeypatch: pytest.MonkeyPatch
+    guarded: House, monkeypatch: pytest.MonkeyPatch, noticed: bool
 ) -> None:
+    """Whether or not the guard has noticed that its connection is closed."""
     first = guarded.dealer(LABS[0])
     routing_id, _ = guarded.say(first)
     connection = guarded.ports._connections[routing_id]
     first.close()
     guarded.until(lambda: connection.gone < math.inf)
+    connection.gone = connection.gone if noticed else math.inf
     before, heard = connection.delivered, []
     monkeypatch.setitem(sockets._CONNECTING, zmq.ROUTING_ID, routing_id)
     end = time.monotonic() + 60.0
