@@ -101,6 +101,7 @@ def test_it_trains_on_over_a_slow_cable_that_loses_packets(site: Site, wire: Wir
     crew.end()
 
 
+@pytest.mark.long
 def test_it_rejoins_by_itself_after_a_cut_and_each_gradient_is_applied_once(site: Site, wire: Wire) -> None:
     crew = start(site, "numbered", SETTINGS)
     site.status_when(at_work("h2", "h3", gradients=20), "both hosts at work")

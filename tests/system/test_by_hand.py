@@ -161,6 +161,7 @@ def test_hostile_bytes_do_no_harm(crew: House) -> None:
     assert "Traceback" not in crew.learner.said
 
 
+@pytest.mark.long
 def test_a_learner_comes_back_to_its_actors_and_then_all_end_when_they_are_told_to(daemons: Daemons) -> None:
     crew = begin(daemons)
     before = crew.status_when_all_work()
