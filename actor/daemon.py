@@ -54,7 +54,7 @@ class _Daemon(Shell):
     def _begin(self, prepare: Prepare) -> tuple[str, str]:
         welcome, environment = prepare.welcome, prepare.settings.environment
         if welcome.codec:  # a learner that chooses the actions broadcasts no weights
-            self._subscription.open(welcome.weights_port)
+            self._subscription.open(welcome.weights_port, ipv6=self._link.ipv6)
         way = f"codec {welcome.codec}" if welcome.codec else "actions from the learner"
         return f"playing {environment.id} x{environment.num_envs} in run {welcome.run}", way
 

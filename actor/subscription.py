@@ -15,22 +15,23 @@ class Subscription:
         self._context = context
         self._access = access
         self._port = 0
+        self._ipv6 = False
         self.socket: zmq.Socket[bytes] | None = None
         """None while not subscribed."""
 
-    def open(self, port: int) -> None:
-        """Subscribes to `port`, which the learner's welcome names."""
-        if self.socket is not None and self._port == port:
+    def open(self, port: int, *, ipv6: bool) -> None:
+        """Subscribes to `port`, which the learner's welcome names; `ipv6`: as the other connection (`LearnerLink`)."""
+        if self.socket is not None and (self._port, self._ipv6) == (port, ipv6):
             return
         self.close()
-        self._port = port
-        where = str(self._access.address.with_port(port))
-        self.socket = sockets.subscriber(self._context, where, MAX_REPLY_BYTES, self._access.credential)
+        self._port, self._ipv6 = port, ipv6
+        where, credential = str(self._access.address.with_port(port)), self._access.credential
+        self.socket = sockets.subscriber(self._context, where, MAX_REPLY_BYTES, credential, ipv6=ipv6)
 
     def keep(self, membership: Membership) -> None:
         """Subscribes again once a member; unsubscribes while kept out, else the socket retries many times a second."""
         if membership.member and self._port and self.socket is None:
-            self.open(self._port)
+            self.open(self._port, ipv6=self._ipv6)
         elif membership.obstacle and not membership.member:
             self.close()
 

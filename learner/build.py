@@ -87,12 +87,13 @@ def assemble(
     settings = _resolve(settings, str(devices))
     model = build_model(settings, observation, action)
     _check_headers(model.normalization.counted, most_in_message(settings))
-    spec = _spec(folder, record, settings, model, str(devices), weights_port, now)
+    spec = _spec(folder, record, settings, model, str(devices), weights_port)
     model = model.to(devices.first)
     replicas = Replicas(model, devices.others) if devices.others else None
     unhelpful = _accelerate(replicas or model, settings, observation, devices.first)
     weights, counters = weights_and_counters(spec, model, checkpoint)
     stats = RunStats(counters, settings, now, None if checkpoint is None else checkpoint.score)
+    stats.clock = time.time() - now
     for trouble in filter(None, (devices.trouble, unhelpful)):
         stats.warn(trouble)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None if checkpoint is None else checkpoint.version)
@@ -142,7 +143,6 @@ def _spec(
     model: TorchModel,
     device: str,
     weights_port: int,
-    now: float,
 ) -> RunSpec:
     form = settings.exchange.weights
     if form in ("auto", "delta"):
@@ -163,7 +163,6 @@ def _spec(
         step_seconds=step_seconds(settings.environment, settings.seed) if in_seconds else 0.0,
         layout=tuple(named_tensors(model)),
         counted=model.normalization.counted,
-        clock=time.time() - now,
         versions=versions(),
     )
 

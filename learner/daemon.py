@@ -252,7 +252,7 @@ class _Daemon:
             self._do(self._core.tick(now, heard_all=heard_all))
             self._notifier.watchdog(now)
             now = time.monotonic()
-            self._core.run.stats.busy.working(now, now - begun)
+            self._core.run.stats.turned(now, now - begun, time.time())
         return self._finish
 
     def _given_up(self, why: str) -> UnavailableError:

@@ -293,8 +293,9 @@ class _Replay:
         newest = max(_Kept.all(self._folder), key=lambda one: (one.epoch, one.version), default=None)
         if history.damage:
             result.problem = history.damage
-        elif newest is not None and newest.version > history.last and newest.epoch >= history.newest.epoch:
-            text = f"the record ends at version {history.last}, before the newest checkpoint ({newest.version})"
+        elif newest is not None and (newest.epoch, newest.version) > (history.newest.epoch, history.last):
+            end = f"version {history.last} of epoch {history.newest.epoch}"
+            text = f"the record ends at {end}, before the newest checkpoint ({newest.version} of {newest.epoch})"
             result.problem = f"{text}: recording had stopped, or was off"
         elif not result.steps:
             result.problem = f"there is no step behind version {result.start}"

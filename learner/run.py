@@ -61,8 +61,6 @@ class RunSpec:
     """Names of the weights' tensors in checkpoints; empty: the weights are one vector."""
     counted: int = 0
     """Count of the numbers whose moments come with each contribution."""
-    clock: float = 0.0
-    """Unix time, in seconds, at which the core's clock showed 0."""
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -130,7 +128,7 @@ class Run:
         return RunStatus(
             run=spec.run,
             epoch=spec.epoch,
-            time=spec.clock + now,
+            time=stats.clock + now,
             versions=spec.versions,
             exchange=settings.exchange.kind,
             state=stats.state,

@@ -103,6 +103,8 @@ class RunStats:
         )
         self._fleet = FleetMeter(scaling.interval_seconds)
         self._started = now
+        self.clock = 0.0
+        """Unix time, in seconds, at which `now` was 0; it changes when the system's clock is set."""
         self._learnt = math.inf
         """When the learning ended."""
         self._player = ""
@@ -272,6 +274,11 @@ class RunStats:
     def messages_per_second(self, now: float) -> float:
         """Return the recent rate of contributions from all actors."""
         return self._received.value(now)
+
+    def turned(self, now: float, worked: float, wall: float) -> None:
+        """Note a turn of the daemon's loop, which worked for so many seconds; wall: Unix time."""
+        self.busy.working(now, worked)
+        self.clock = wall - now
 
     def saved(self, now: float) -> dict[str, Any]:
         plain: dict[str, Any] = msgspec.to_builtins(self.counters)

@@ -37,7 +37,9 @@ class SaveSchedule:
 
     def may_be_early(self, now: float) -> bool:
         """Whether a checkpoint may be saved before it is due, because of a new best."""
-        return not self.writing and self._every < math.inf and now - self._begun >= BEST_SECONDS
+        if self.writing or self._error:  # what the disk did not take is tried again in its own time
+            return False
+        return self._every < math.inf and now - self._begun >= BEST_SECONDS
 
     @property
     def error(self) -> str:

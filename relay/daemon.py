@@ -193,7 +193,7 @@ class _Daemon:
         """Listens to the site, with bounds on message lengths that fit this run."""
         spec, before = effect.spec, self._spec
         self._spec = spec
-        self._subscription.open(effect.weights_port)
+        self._subscription.open(effect.weights_port, ipv6=self._link.ipv6)
         environment = spec.settings.environment.id
         self._telling.doing = f"relaying {environment}, run {spec.run}"
         _log.info("%s, epoch %d", self._telling.doing, spec.epoch)

@@ -44,6 +44,15 @@ class Address:
         return self
 
     @property
+    def is_name(self) -> bool:
+        """Whether the host is a name, which may stand for several addresses."""
+        try:
+            ipaddress.ip_address(self.host.strip("[]"))
+        except ValueError:
+            return "%" not in self.host
+        return False
+
+    @property
     def loopback(self) -> bool:
         """Whether only this machine can connect."""
         host = self.host.strip("[]")

@@ -30,8 +30,11 @@ _WATCHED = (
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq.EVENT_HANDSHAKE_SUCCEEDED
     | zmq.EVENT_CONNECTED
+    | zmq.EVENT_CONNECT_RETRIED
     | zmq.EVENT_DISCONNECTED
 )
+TRIES_PER_FAMILY = 6
+"""Failed tries, some six seconds, after which the other kind of address of a name is tried, IPv6 or IPv4."""
 
 
 def unanswered(where: object, seconds: float) -> UnavailableError:
@@ -88,6 +91,10 @@ class LearnerLink:
         self._arrived = 0
         self._connect_due = math.inf
         """When a connection that was refused is tried again."""
+        self._tries = 0
+        """Failed tries to connect in a row."""
+        self.ipv6 = access.address.host.startswith("[")
+        """Whether an IPv6 address of the learner's host is tried, or an IPv4 address."""
         self._unreadable = ""
         """Why a message from the learner could not be read; empty: there was none, or it has been reported."""
         self.socket = sockets.dealer(
@@ -135,7 +142,9 @@ class LearnerLink:
         connected = False
         for event, value in sockets.events_with_values(self.monitor):
             if event == zmq.EVENT_CONNECTED:
-                self._descriptor, self._counted = value, (0, 0)
+                self._descriptor, self._counted, self._tries = value, (0, 0), 0
+            elif event == zmq.EVENT_CONNECT_RETRIED:
+                self._retried()
             elif event == zmq.EVENT_DISCONNECTED:
                 self._descriptor, self.connected = -1, False
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
@@ -160,6 +169,17 @@ class LearnerLink:
         if connected:
             self.socket.get(zmq.EVENTS)  # takes the new connection over from ZeroMQ's own thread
         return connected
+
+    def _retried(self) -> None:
+        """After some failed tries, try the other kind of address of a name, which may have both."""
+        self._tries += 1
+        address = self._access.address
+        if self._tries % TRIES_PER_FAMILY or self._connect_due < math.inf or not address.is_name:
+            return
+        self.ipv6 = not self.ipv6
+        self.socket.disconnect(str(address))
+        self.socket.setsockopt(zmq.IPV6, int(self.ipv6))
+        self.socket.connect(str(address))
 
     def arrived(self) -> int:
         """Return the bytes that the learner's host has received since the last call; 0 if the system does not say."""

@@ -24,10 +24,9 @@ _COMMON: _Options = {
     zmq.TCP_KEEPALIVE_INTVL: 2,
     zmq.TCP_KEEPALIVE_CNT: 5,
     zmq.TCP_MAXRT: 15_000,
-    zmq.IPV6: 1,
 }
 """Options of every socket; times in milliseconds, those of TCP_KEEPALIVE in seconds."""
-_LISTENING: _Options = {zmq.HANDSHAKE_IVL: 10_000}
+_LISTENING: _Options = {zmq.HANDSHAKE_IVL: 10_000, zmq.IPV6: 1}
 _CONNECTING: _Options = {zmq.RECONNECT_IVL: 100, zmq.RECONNECT_IVL_MAX: 5_000, zmq.CONNECT_TIMEOUT: 5_000}
 _BACKLOG = 512
 _PAIR_TRIES = 50
@@ -57,7 +56,7 @@ def dealer(
 
     monitored: the events (`zmq.EVENT_...`) that this socket's monitor reports.
     """
-    options: _Options = {zmq.IMMEDIATE: 1, zmq.SNDHWM: HIGH_WATER_MARK, **_CONNECTING}
+    options: _Options = {zmq.IMMEDIATE: 1, zmq.SNDHWM: HIGH_WATER_MARK, zmq.IPV6: int("[" in address), **_CONNECTING}
     zsocket = _socket(context, zmq.DEALER, max_bytes, options, credential)
     if monitored:
         zsocket.get_monitor_socket(monitored)
@@ -65,10 +64,24 @@ def dealer(
 
 
 def subscriber(
-    context: zmq.Context[zmq.Socket[bytes]], address: str, max_bytes: int, credential: Credential | None = None
+    context: zmq.Context[zmq.Socket[bytes]],
+    address: str,
+    max_bytes: int,
+    credential: Credential | None = None,
+    *,
+    ipv6: bool | None = None,
 ) -> zmq.Socket[bytes]:
-    """Return an actor's socket for broadcasts. CONFLATE keeps the newest frame only."""
-    options: _Options = {zmq.CONFLATE: 1, zmq.SUBSCRIBE: b"", **_CONNECTING}
+    """Return an actor's socket for broadcasts. CONFLATE keeps the newest frame only.
+
+    ipv6: whether an IPv6 address of a name is tried, or an IPv4 address; ZeroMQ tries one alone. None: the former if
+    `address` is one itself.
+    """
+    options: _Options = {
+        zmq.CONFLATE: 1,
+        zmq.SUBSCRIBE: b"",
+        zmq.IPV6: int("[" in address if ipv6 is None else ipv6),
+        **_CONNECTING,
+    }
     return _connect(_socket(context, zmq.SUB, max_bytes, options, credential), address)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import shutil
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import numpy as safetensors
 
-from common.errors import DamagedCheckpointError, NonFiniteError, UnavailableError
+from common.errors import A3cdError, DamagedCheckpointError, NonFiniteError, UnavailableError
 from common.host.atomic_file import replace_file, sync_folder, write_synced
 from common.rl.named_tensors import NamedTensor, to_tensors
 from common.run.folder import LAYOUT, Checkpoint, CheckpointPaths, CheckpointState, RunFolder, rank
@@ -76,6 +77,8 @@ class CheckpointWriter:
         for left_over in (*folder.checkpoints.glob(".*.partial"), *folder.checkpoints.glob(".*.removed")):
             shutil.rmtree(left_over, ignore_errors=True)
         self._written = [entry for entry in _scored(folder) if entry.paths.folder.name not in damaged]
+        self._to_rate: RateCheckpoint | None = None
+        """The evaluation of the best checkpoint that the disk has not taken yet."""
 
     def write(self, save: SaveCheckpoint) -> CheckpointPaths:
         """Write a checkpoint, and remove those no longer kept; blocks until it is on the disk.
@@ -95,22 +98,37 @@ class CheckpointWriter:
             raise
         self._written.append(_Written(target, score, None, ours=True))  # before what may fail, or nothing removes it
         sync_folder(self._folder.checkpoints)
+        with contextlib.suppress(A3cdError, OSError):  # told when it was tried first
+            self._note_evaluation()
         self._remove_old(save.under_evaluation)
         return target
 
     def rate(self, rate: RateCheckpoint) -> None:
         """Note in a checkpoint of this writer its evaluation; do nothing if it is not there any more.
 
-        Raises OSError if the disk does not take it, and what `CheckpointPaths.read_state` raises.
+        Raises OSError if the disk does not take it, and what `CheckpointPaths.read_state` raises: then it is tried
+        again with each further checkpoint.
         """
-        version = rate.version
-        entry = next((one for one in reversed(self._written) if one.ours and one.paths.order[0] == version), None)
-        if entry is None:
-            _log.warning("there is no checkpoint of version %d, which was evaluated best", version)
-            return
-        entry.evaluation = rate.evaluation
-        head = msgspec.structs.replace(entry.paths.read_state(), evaluation=rate.evaluation)
-        replace_file(entry.paths.state_file, msgspec.json.format(msgspec.json.encode(head), indent=2))
+        self._to_rate = rate
+        if self._rated() is None:
+            _log.warning("there is no checkpoint of version %d, which was evaluated best", rate.version)
+        self._note_evaluation()
+
+    def _rated(self) -> _Written | None:
+        """The checkpoint whose evaluation is to be noted; None: there is none."""
+        if self._to_rate is None:
+            return None
+        version = self._to_rate.version
+        return next((one for one in reversed(self._written) if one.ours and one.paths.order[0] == version), None)
+
+    def _note_evaluation(self) -> None:
+        """Write the evaluation that is not on the disk yet, if there is one; raises as `rate`."""
+        rate, entry = self._to_rate, self._rated()
+        if rate is not None and entry is not None:
+            head = msgspec.structs.replace(entry.paths.read_state(), evaluation=rate.evaluation)
+            replace_file(entry.paths.state_file, msgspec.json.format(msgspec.json.encode(head), indent=2))
+            entry.evaluation = rate.evaluation
+        self._to_rate = None
 
     def read_best(self) -> Checkpoint:
         """Return the checkpoint with the best evaluation; without evaluations, the one with the highest score.
@@ -137,11 +155,11 @@ class CheckpointWriter:
 
     def _remove_old(self, under_evaluation: Collection[int]) -> None:
         last = self._written[-self._keep :]
-        best = self._highest() if self._best else None
+        best = (self._highest(), self._rated()) if self._best else ()
         kept = []
         for entry in self._written:
             judged = self._best and entry.ours and entry.paths.order[0] in under_evaluation
-            if entry in last or entry is best or judged:
+            if entry in last or entry in best or judged:
                 kept.append(entry)
             else:
                 _remove(entry.paths.folder)

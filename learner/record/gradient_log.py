@@ -23,6 +23,8 @@ from learner.applied import AnyEntry, Began, Saved, Stepped
 
 SEGMENT_BYTES = 64 * 2**20
 """Length from which on a file is not continued: the next step begins a new one."""
+MOST_OPEN = 8
+"""Files that may wait, open, for a checkpoint to bring them to the disk; beyond that it is done without one."""
 MIB = 2**20
 FRAME = struct.Struct("<IIII")
 _LENGTHS = struct.Struct("<II")
@@ -126,6 +128,9 @@ class GradientLog:
         self._number += 1
         path = self._folder / f"{self._began.epoch:06d}-{self._number:06d}.log"
         self._files.append(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644))
+        while len(self._files) > MOST_OPEN:
+            os.fsync(self._files[0])
+            self._close_first(1)
         self._written = 0
         self._write(self._began, b"")
 
@@ -134,12 +139,13 @@ class GradientLog:
         if not self._keep:
             return
         sizes = [(path, path.stat().st_size) for _, _, path in segments(self._folder)]
-        total = sum(size for _, size in sizes)
+        total, left = sum(size for _, size in sizes), len(sizes)
         for path, size in sizes:
             if total + self._segment_bytes <= self._keep:
-                return
+                break
             path.unlink()
-            total -= size
+            total, left = total - size, left - 1
+        self._close_first(max(0, len(self._files) - left))  # those removed: an open file keeps its place on the disk
 
     def _write(self, entry: AnyEntry, body: Buffer) -> None:
         """Write a whole frame; raises OSError, with nothing of it written."""

@@ -22,9 +22,9 @@ def test_the_newest_broadcast_is_heard_while_it_may_be(context: zmq.Context[zmq.
     assert list(one.frames()) == []
     one.keep(membership)
     assert one.socket is None, "no port is known"
-    one.open(port)
+    one.open(port, ipv6=False)
     first = one.socket
-    one.open(port)
+    one.open(port, ipv6=False)
     assert one.socket is first, "it has this one"
 
     sent: list[bytes] = []

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import ConfigurationError, DamagedRecordError
+from common.settings.toml import override
 from learner.applied import Stepped
 from learner.record.contributions import contributions
 from learner.record.gradient_history import began, frames
@@ -274,6 +275,18 @@ def test_a_file_that_is_missing_in_the_middle_is_a_hole(tmp_path: Path) -> None:
     assert not result.equal
 
 
+def test_a_later_epoch_without_a_record_is_told_of_although_it_ends_at_a_lower_version(tmp_path: Path) -> None:
+    run = RecordedRun(tmp_path / "run")
+    run.steps(2)
+    run.save()
+    run.steps(3)
+    run.start(override(run.settings, ["record.gradients=false"]))
+    run.steps(1)
+    run.end()
+    problem = replay(run.folder.path).problem
+    assert problem.startswith("the record ends at version 5 of epoch 1, before the newest checkpoint (3 of 2)")
+
+
 def test_a_record_that_ends_before_the_newest_checkpoint_does_not_show_it(tmp_path: Path) -> None:
     run = RecordedRun(tmp_path / "run")
     run.steps(3)
@@ -283,7 +296,8 @@ def test_a_record_that_ends_before_the_newest_checkpoint_does_not_show_it(tmp_pa
     result = replay(run.folder.path)
     assert (
         result.problem
-        == "the record ends at version 3, before the newest checkpoint (6): recording had stopped, or was off"
+        == "the record ends at version 3 of epoch 1, before the newest checkpoint (6 of 1): recording had stopped, "
+        "or was off"
     )
     assert not result.equal and not result.differs
 

@@ -12,7 +12,7 @@ from learner.meters import Rate
 from learner.peer import Peer
 from learner.run_stats import WARNINGS, Counters, RunStats
 from learner.scaling import Decision
-from tests.helpers.run import gradient_of, hello_of, settings_of
+from tests.helpers.run import gradient_of, hello_of, run_of, settings_of
 
 
 def stats_of(counters: Counters | None = None, window: int = 3, now: float = 100.0) -> RunStats:
@@ -262,3 +262,11 @@ def test_a_site_of_one_actor_is_believed_as_that_actor_would_be() -> None:
     assert stats.window.alone and stats.score == pytest.approx(5.0)
     stats.played(102.0, relay, gradient_of(summed=True))
     assert stats.window.alone, "a sum in which no episode ended tells of nobody"
+
+
+def test_the_time_of_day_is_that_of_the_last_turn() -> None:
+    run = run_of(settings_of())
+    run.stats.turned(100.0, 0.5, 1_000_000.0)
+    assert run.status(101.0).time == 1_000_001.0
+    run.stats.turned(102.0, 0.5, 2_000_000.0)  # the clock was set
+    assert run.status(102.0).time == 2_000_000.0

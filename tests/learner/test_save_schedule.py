@@ -80,6 +80,9 @@ def test_a_new_best_waits_for_the_one_being_written_and_five_seconds() -> None:
     assert not saves.may_be_early(20.0)
     saves.saved(1)
     assert saves.may_be_early(20.0)
+    saves.begin(20.0)
+    saves.failed(20.0, "no space left")
+    assert not saves.may_be_early(1e9), "it is tried again in its own time"
 
 
 def test_what_is_safe() -> None:

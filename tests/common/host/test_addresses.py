@@ -81,3 +81,11 @@ def test_to_connect() -> None:
 def test_an_address_to_listen_on_is_none_to_connect_to(text: str) -> None:
     with pytest.raises(ConfigurationError, match="is no address to connect to: name the learner's host and port"):
         Address.parse(text).to_connect()
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("localhost", True), ("gpu-box.lab", True), ("10.0.0.1", False), ("[::1]", False), ("[fe80::1%eth0]", False)],
+)
+def test_a_name_may_stand_for_several_addresses(host: str, name: bool) -> None:
+    assert Address(host, 1).is_name == name

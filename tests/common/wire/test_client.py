@@ -363,3 +363,24 @@ def test_half_a_message_is_a_sign_of_life(context: Context, learner: Learner) ->
         assert time.monotonic() < until
         link.watch(4.0, membership)
     link.close()
+
+
+def test_a_name_is_tried_as_ipv4_and_as_ipv6_in_turns_until_something_listens(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "TRIES_PER_FAMILY", 1)
+    reserved = sockets.reserve_pair(Address("127.0.0.1", 0))
+    port = reserved[0].getsockname()[1]
+    for one in reserved:
+        one.close()
+    link = LearnerLink(context, LearnerEndpoint(Address("localhost", port)))
+    membership = Membership(introduce("observer", link._access), 0.0)
+    seen = [link.ipv6]
+    end = time.monotonic() + 20.0
+    while len(seen) < 3:
+        assert time.monotonic() < end
+        link.watch(time.monotonic(), membership)
+        seen += [link.ipv6] if link.ipv6 != seen[-1] else []
+        time.sleep(0.01)
+    assert seen == [False, True, False]
+    link.close()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -117,6 +118,29 @@ def test_the_best_by_an_evaluation_is_kept_and_noted(run: RunFolder) -> None:
     writer = CheckpointWriter(run, keep=1, best=True)
     write(writer, 6, 1e6)
     assert kept(run) == ["4", "6"], "also after a restart"
+
+
+def test_an_evaluation_that_the_disk_does_not_take_is_noted_with_the_next_checkpoint(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = CheckpointWriter(run, keep=1, best=True)
+    write(writer, 1)
+    writer.rate(RateCheckpoint(1, evaluation_status(mean=5.0)))
+    write(writer, 2)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "replace_file", full)
+        with pytest.raises(OSError, match="No space left"):
+            writer.rate(RateCheckpoint(2, evaluation_status(mean=6.0)))
+        write(writer, 3)
+        assert kept(run) == ["1", "2", "3"], "both may turn out to be the best"
+    write(writer, 4)
+    assert kept(run) == ["2", "4"]
+    best = run.best()
+    assert best is not None and best.read().evaluation == evaluation_status(mean=6.0)
 
 
 def test_of_an_earlier_epoch_nothing_is_noted(run: RunFolder, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from common.host.process import open_descriptors
 from learner.applied import Added, AnyEntry, Began, Saved, Stepped
-from learner.record.gradient_log import FRAME, GradientLog, segments
+from learner.record.gradient_log import FRAME, MOST_OPEN, GradientLog, segments
 from tests.helpers.run import gradient_of
 
 BEGAN = Began(a3cd="1", run="a-run", epoch=3, settings={"seed": 0}, model="m", parameters=2, version=7, frames=140)
@@ -95,6 +96,23 @@ def test_the_oldest_files_go_also_those_of_other_epochs(tmp_path: Path) -> None:
         found = segments(tmp_path)
         assert sum(path.stat().st_size for _, _, path in found) <= 2**20
     assert [(epoch, number) for epoch, number, _ in found] == [(4, number) for number in range(3, 6)]
+
+
+@pytest.mark.parametrize(("keep_mib", "most"), [(0, MOST_OPEN), (1, 4)])
+def test_without_checkpoints_few_files_are_open_and_none_that_is_removed(
+    tmp_path: Path, keep_mib: int, most: int
+) -> None:
+    before = open_descriptors()
+    log = GradientLog(tmp_path, keep_mib=keep_mib, segment_bytes=2**18)
+    log.append(BEGAN)
+    for version in range(8, 48):
+        log.append(added(version), bytes(2**18))
+        log.append(Stepped(version=version, scale=1.0, frames=version))
+        assert open_descriptors() - before <= most
+    sync = log.saved(48)
+    assert sync is not None and not log.failed
+    sync()
+    log.close()
 
 
 def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
