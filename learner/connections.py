@@ -238,11 +238,11 @@ class Doorkeeper:
         if excess <= 0:
             return
         strangers = _by_holder(one for one in connections if one.is_stranger)
-        few = sum(map(len, strangers.values())) - FEW_STRANGERS
-        for _ in range(min(few, excess)):
+        first = max(0, min(excess, sum(map(len, strangers.values())) - FEW_STRANGERS))
+        for _ in range(first):
             yield max(strangers.values(), key=len).pop(0), why
         held = _by_holder(sorted(connections, key=lambda one: one.is_stranger))
-        for _ in range(excess - max(0, min(few, excess))):
+        for _ in range(excess - first):
             yield max(held.values(), key=len).pop(), why
 
     def _beyond_all(self, now: float, connections: Sequence[Connection]) -> Iterator[tuple[Connection, str]]:

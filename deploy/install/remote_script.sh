@@ -207,7 +207,8 @@ users_and_folders() {
         all etc "$etc"
         id $(sed -n 's/^u \([^ ]*\).*/\1/p' "$here/etc/sysusers.d/a3cd.conf") >/dev/null 2>&1 ||
             step users timeout 60 systemd-sysusers "$etc/sysusers.d/a3cd.conf"
-        [ "$(stat -c %a "$keys" 2>/dev/null)" = 711 ] || step folders timeout 60 systemd-tmpfiles --create "$etc/tmpfiles.d/a3cd.conf"
+        [ "$(stat -c %a "$keys" 2>/dev/null)" = 711 ] ||
+            step folders timeout 60 systemd-tmpfiles --create "$etc/tmpfiles.d/a3cd.conf"
     fi
 }
 
