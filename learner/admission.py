@@ -90,10 +90,7 @@ class Admission:
         self._fleet.heard(hello)
         if hello.role == "operator" and (reason := self._may_not_operate(key_name, address)):
             return [refuse(routing_id, "role", reason), Log("warning", f"refused: {reason}", key=f"operator {place}")]
-        roles = self._peers.key_roles.get(key_name, ())
-        if key_name and hello.role not in roles:
-            may = " or ".join(roles) or "nothing any more"
-            reason = f"the key of {key_name} may be {may}, not {hello.role}: the learner's list says so"
+        if reason := self._peers.role_refusal(key_name, hello.role, "learner"):
             return [refuse(routing_id, "role", reason), Log("warning", f"refused: {reason}", key=f"role {key_name}")]
         if hello.role == "evaluator" and not self._run.spec.settings.evaluation.episodes:
             return [refuse(routing_id, "role", "this run takes no evaluations: evaluation.episodes = 0")]

@@ -70,6 +70,14 @@ class Peers:
         """Whether this process is in the run, possibly under another connection."""
         return _process(hello, key_name) in self._by_process
 
+    def role_refusal(self, key_name: str, role: str, whose: str) -> str:
+        """Return why the holder of this key may not take the role, by the list of `whose`; empty: it may, or no keys."""
+        roles = self.key_roles.get(key_name, ())
+        if not key_name or role in roles:
+            return ""
+        may = " or ".join(roles) or "nothing any more"
+        return f"the key of {key_name} may be {may}, not {role}: the {whose}'s list says so"
+
     def with_keys(self, names: Collection[str]) -> list[bytes]:
         return [routing_id for routing_id, peer in self._by_id.items() if peer.key_name in names]
 

@@ -92,10 +92,8 @@ class Site:
             return "name", f"a peer with the key of {key_name} is called {key_name}/..., not {name}"
         if hello.role != "actor":
             return "role", f"this is a relay, for actors alone: {hello.role}s go to the learner at {self._learner}"
-        roles = self.peers.key_roles.get(key_name, ())
-        if key_name and "actor" not in roles:
-            may = " or ".join(roles) or "nothing any more"
-            return "role", f"the key of {key_name} may be {may}, not actor: the relay's list says so"
+        if reason := self.peers.role_refusal(key_name, "actor", "relay"):
+            return "role", reason
         proven = self.peers.has_worked(hello)
         if reason := self.peers.quarantine.reason(now, place, name, proven=proven):
             return "quarantined", reason
