@@ -71,7 +71,7 @@ class Peers:
         return _process(hello, key_name) in self._by_process
 
     def role_refusal(self, key_name: str, role: str, whose: str) -> str:
-        """Return why the holder of this key may not take the role, by the list of `whose`; empty: it may, or no keys."""
+        """Return why the key's holder may not take the role, by the list of `whose`; empty: it may, or no keys."""
         roles = self.key_roles.get(key_name, ())
         if not key_name or role in roles:
             return ""
