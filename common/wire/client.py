@@ -33,6 +33,9 @@ _WATCHED = (
     | zmq.EVENT_CONNECT_RETRIED
     | zmq.EVENT_DISCONNECTED
 )
+ANSWER_SECONDS = 5.0
+"""Time in which a learner that refuses a key closes the connection. A handshake that fails later was not answered at
+all, as by a relay that still waits for its learner."""
 TRIES_PER_FAMILY = 6
 """Failed tries, some six seconds, after which the other kind of address of a name is tried, IPv6 or IPv4."""
 
@@ -83,7 +86,9 @@ class LearnerLink:
         self.connected = False
         """Whether there was a connection when `watch` last looked."""
         self._failures = 0
-        """Failed handshakes in a row."""
+        """Failed handshakes in a row, but for those that nobody answered."""
+        self._begun = 0.0
+        """When the last handshake began."""
         self._reconnects = Backoff(HELLO_SECONDS, REFUSED_SECONDS)
         self._descriptor = -1
         self._counted = (0, 0)
@@ -96,7 +101,7 @@ class LearnerLink:
         self.ipv6 = access.address.host.startswith("[")
         """Whether an IPv6 address of the learner's host is tried, or an IPv4 address."""
         self._unreadable = ""
-        """Why a message from the learner could not be read; empty: there was none, or it has been reported."""
+        """Why a message from the learner could not be read; empty: there was none since `watch` last looked."""
         self.socket = sockets.dealer(
             context, str(access.address), MAX_REPLY_BYTES, access.credential, monitored=_WATCHED
         )
@@ -142,7 +147,7 @@ class LearnerLink:
         connected = False
         for event, value in sockets.events_with_values(self.monitor):
             if event == zmq.EVENT_CONNECTED:
-                self._descriptor, self._counted, self._tries = value, (0, 0), 0
+                self._descriptor, self._counted, self._tries, self._begun = value, (0, 0), 0, now
             elif event == zmq.EVENT_CONNECT_RETRIED:
                 self._retried()
             elif event == zmq.EVENT_DISCONNECTED:
@@ -160,8 +165,8 @@ class LearnerLink:
         if now >= self._connect_due:
             self._connect_due = math.inf
             self.socket.connect(str(self._access.address))
-        if self._unreadable and not membership.member:
-            self._unreadable, why = "", self._unreadable
+        why, self._unreadable = self._unreadable, ""
+        if why and not membership.member:
             text = (
                 f"what the learner at {self._access.address} says is not understood here (a3cd {own_version()}): {why}"
             )
@@ -188,8 +193,11 @@ class LearnerLink:
 
     def _failed(self, now: float, event: int, membership: Membership) -> None:
         """Note a failed handshake. With a reason it counts at once; without, which a network may cause, if it lasts."""
+        no_detail = event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+        if no_detail and now - self._begun > ANSWER_SECONDS:
+            return
         self._failures += 1
-        if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL and self._failures < MAX_FAILED_HANDSHAKES:
+        if no_detail and self._failures < MAX_FAILED_HANDSHAKES:
             return
         membership.refused(now, _why_refused(event, self._access))
         if self._connect_due == math.inf:

@@ -301,13 +301,41 @@ def test_another_learner_s_key_is_told_when_it_lasts(
         assert patient and "does not hold the learner's key" in guarded.membership.obstacle
 
 
+def test_a_handshake_that_nobody_answers_is_no_refusal(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relay that has no learner yet takes connections, but says nothing on them."""
+
+    def hands_shaken(seconds: float) -> None:
+        for _ in range(client.MAX_FAILED_HANDSHAKES):
+            for event in (zmq.EVENT_CONNECTED, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL):
+                monkeypatch.setattr(sockets, "events_with_values", lambda _, event=event: iter([(event, -1)]))
+                guarded.look()
+                guarded.now += seconds
+
+    guarded.open()
+    guarded.knock()
+    hands_shaken(30.0)
+    assert not guarded.membership.obstacle
+    hands_shaken(0.1)
+    assert "does not hold the learner's key" in guarded.membership.obstacle
+
+
+def tell_nonsense(link: LearnerLink, learner: Learner, peer: bytes) -> None:
+    learner.socket.send_multipart([peer, pack(Heartbeat()) + b"more"])
+    assert link.socket.poll(PATIENCE_MS)
+    assert list(link.receive()) == []
+
+
 @pytest.mark.parametrize("patient", [True, False])
 def test_a_learner_that_cannot_be_understood(context: Context, learner: Learner, patient: bool) -> None:
     link, peer = connect(context, learner)
     membership = Membership(introduce("actor", NOBODY), 100.0, patient=patient)
-    learner.socket.send_multipart([peer, pack(Heartbeat()) + b"more"])
-    assert link.socket.poll(PATIENCE_MS)
-    assert list(link.receive()) == []
+    membership.member = True
+    tell_nonsense(link, learner, peer)
+    link.watch(100.0, membership)
+    membership.member = False
+    link.watch(100.0, membership)
+    assert not membership.obstacle, "what a member could not read does not keep it out later"
+    tell_nonsense(link, learner, peer)
     if patient:
         link.watch(100.0, membership)
         assert f"is not understood here (a3cd {own_version()})" in membership.obstacle
