@@ -53,6 +53,11 @@ class Address:
         return False
 
     @property
+    def is_ipv6(self) -> bool:
+        """Whether the host is an IPv6 address, which is written in brackets."""
+        return self.host.startswith("[")
+
+    @property
     def loopback(self) -> bool:
         """Whether only this machine can connect."""
         host = self.host.strip("[]")

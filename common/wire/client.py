@@ -98,12 +98,12 @@ class LearnerLink:
         """When a connection that was refused is tried again."""
         self._tries = 0
         """Failed tries to connect in a row."""
-        self.ipv6 = access.address.host.startswith("[")
+        self.ipv6 = access.address.is_ipv6
         """Whether an IPv6 address of the learner's host is tried, or an IPv4 address."""
         self._unreadable = ""
         """Why a message from the learner could not be read; empty: there was none since `watch` last looked."""
         self.socket = sockets.dealer(
-            context, str(access.address), MAX_REPLY_BYTES, access.credential, monitored=_WATCHED
+            context, str(access.address), MAX_REPLY_BYTES, access.credential, ipv6=self.ipv6, monitored=_WATCHED
         )
         self.monitor = self.socket.get_monitor_socket()
         """Readable when `watch` has something to do."""

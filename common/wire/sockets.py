@@ -50,13 +50,16 @@ def dealer(
     max_bytes: int,
     credential: Credential | None = None,
     *,
+    ipv6: bool = False,
     monitored: int = 0,
 ) -> zmq.Socket[bytes]:
     """Return a peer's socket for messages. Nothing is queued without a connection; the learner names each connection.
 
-    monitored: the events (`zmq.EVENT_...`) that this socket's monitor reports.
+    Args:
+        ipv6: whether the address is an IPv6 address, or of a name the IPv6 address is tried; ZeroMQ tries one alone.
+        monitored: the events (`zmq.EVENT_...`) that this socket's monitor reports.
     """
-    options: _Options = {zmq.IMMEDIATE: 1, zmq.SNDHWM: HIGH_WATER_MARK, zmq.IPV6: int("[" in address), **_CONNECTING}
+    options: _Options = {zmq.IMMEDIATE: 1, zmq.SNDHWM: HIGH_WATER_MARK, zmq.IPV6: int(ipv6), **_CONNECTING}
     zsocket = _socket(context, zmq.DEALER, max_bytes, options, credential)
     if monitored:
         zsocket.get_monitor_socket(monitored)
@@ -69,19 +72,10 @@ def subscriber(
     max_bytes: int,
     credential: Credential | None = None,
     *,
-    ipv6: bool | None = None,
+    ipv6: bool = False,
 ) -> zmq.Socket[bytes]:
-    """Return an actor's socket for broadcasts. CONFLATE keeps the newest frame only.
-
-    ipv6: whether an IPv6 address of a name is tried, or an IPv4 address; ZeroMQ tries one alone. None: the former if
-    `address` is one itself.
-    """
-    options: _Options = {
-        zmq.CONFLATE: 1,
-        zmq.SUBSCRIBE: b"",
-        zmq.IPV6: int("[" in address if ipv6 is None else ipv6),
-        **_CONNECTING,
-    }
+    """Return an actor's socket for broadcasts; `ipv6` as for `dealer`. CONFLATE keeps the newest frame only."""
+    options: _Options = {zmq.CONFLATE: 1, zmq.SUBSCRIBE: b"", zmq.IPV6: int(ipv6), **_CONNECTING}
     return _connect(_socket(context, zmq.SUB, max_bytes, options, credential), address)
 
 

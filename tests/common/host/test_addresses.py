@@ -89,3 +89,4 @@ def test_an_address_to_listen_on_is_none_to_connect_to(text: str) -> None:
 )
 def test_a_name_may_stand_for_several_addresses(host: str, name: bool) -> None:
     assert Address(host, 1).is_name == name
+    assert Address(host, 1).is_ipv6 == host.startswith("[")

@@ -167,7 +167,8 @@ def test_a_reserved_port_serves_those_who_came_before_it_was_bound(context: Cont
         pytest.skip("no IPv6 here")
     listener = sockets.reserve(Address(host, 0))
     port = listener.getsockname()[1]
-    peer = sockets.dealer(context, f"tcp://{'[::1]' if host == '[::1]' else '127.0.0.1'}:{port}", MAX_BYTES)
+    where = Address(host if host == "[::1]" else "127.0.0.1", port)
+    peer = sockets.dealer(context, str(where), MAX_BYTES, ipv6=where.is_ipv6)
     router = sockets.router(context, MAX_BYTES)
     sockets.bind(router, listener)
     assert peer.poll(PATIENCE_MS, zmq.POLLOUT)
@@ -183,7 +184,7 @@ def test_an_address_that_only_one_interface_has(context: Context) -> None:
         pytest.skip("no link-local address here")
     first, second = sockets.reserve_pair(Address(host, 0))
     second.close()
-    peer = sockets.dealer(context, str(Address(host, first.getsockname()[1])), MAX_BYTES)
+    peer = sockets.dealer(context, str(Address(host, first.getsockname()[1])), MAX_BYTES, ipv6=True)
     router = sockets.router(context, MAX_BYTES)
     sockets.bind(router, first)
     assert peer.poll(PATIENCE_MS, zmq.POLLOUT)
