@@ -19,7 +19,7 @@ def check(file: Path, run_dir: Path | None, *, parse_only: bool) -> None:
     file: `-` is standard input. run_dir: if it holds a run, that run must be able to go on with the settings.
     """
     settings = parse(sys.stdin.buffer.read(), STDIN) if str(file) == "-" else read(file)
-    if run_dir is not None and (folder := RunFolder(run_dir)).run_file.exists():
+    if run_dir is not None and (folder := RunFolder(run_dir)).holds_run():
         settings = fitted(settings, folder)
     if parse_only:
         click.echo(f"{file}: good: {_said(settings)}")

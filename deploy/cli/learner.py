@@ -63,6 +63,7 @@ def learner(
         raise click.UsageError("--resume needs --run-dir")
     if resume_or_create and run_dir is not None:
         resume = resume or RunFolder(run_dir).holds_run()
+    where = find_run(run_dir) if resume and run_dir is not None else run_dir
     settings = None
     if source is not None:
         load()  # the settings come once they have been checked
@@ -73,13 +74,11 @@ def learner(
         settings = parse(text, "settings")
     elif config is not None:
         settings = override(read(config), assignments)
-    elif assignments:
-        raise click.UsageError("--set needs --config")
-    elif not resume:
+    elif not resume or where is None:
         raise click.UsageError("a learner needs --config FILE (`a3cd init ENV` writes one), or a run to --resume")
+    elif assignments:
+        settings = override(RunFolder(where).settings(), assignments)
     own_keys = LearnerKeys.find(bind, **security)
-    where = run_dir or default_path(settings.environment.id if settings else "")
-    where = find_run(where) if resume else where
     inherited = None if listeners is None else sockets.inherit(listeners)
     finish(
         run(
@@ -87,7 +86,7 @@ def learner(
             bind=bind,
             listeners=inherited,
             keys=own_keys,
-            run_dir=where,
+            run_dir=where or default_path(settings.environment.id if settings else ""),
             resume=resume,
             curve=not no_curve,
             metrics=metrics,

@@ -8,16 +8,18 @@ from common.errors import A3cdError
 from common.rl.environments.make import make
 from common.run.folder import RunFolder
 from common.settings.sections import Settings
-from learner.record.run_lock import require_empty
+from learner.record.run_lock import fitted, require_empty
 
 
 def check(settings: Settings, folder: RunFolder, resume: bool) -> None:
-    """Raises ConfigurationError for what the learner would refuse: folder, environment.
+    """Raises ConfigurationError for what the learner would refuse: folder, environment, settings for another run.
 
     Whether network and algorithm fit the environment, and whether there is such a device, is left to the learner.
     """
-    if not resume:
-        with contextlib.suppress(OSError):  # the learner says what is wrong with the disk
+    with contextlib.suppress(OSError):  # the learner says what is wrong with the disk
+        if resume:
+            fitted(settings, folder)
+        else:
             require_empty(folder)
     make(settings.environment, num_envs=1, seed=settings.seed).close()
 

@@ -93,12 +93,7 @@ def resume(path: Path, settings: Settings | None) -> LockedRun:
     """
     folder = RunFolder(path)
     with _locked(folder, RunFolder.record, ()) as lock:  # it was usable before: any error may pass
-        own = folder.settings() if settings is None else fitted(settings, folder)
-        if own.reproducible:
-            raise ConfigurationError(
-                f"{folder.path}: reproducible = true: a run that is resumed is not the same as one that was not; begin "
-                "anew in another --run-dir, or go on with --set reproducible=false"
-            )
+        own = fitted(settings or folder.settings(), folder)
         record = folder.record()
         record = msgspec.structs.replace(record, epoch=record.epoch + 1, **_made_of())
         return LockedRun(folder, record, own, lock)
@@ -183,8 +178,9 @@ def _lock(folder: RunFolder) -> IO[bytes]:
 
 
 def fitted(given: Settings, folder: RunFolder) -> Settings:
-    """Return the given settings with the resolved values of the run in the folder; raises ConfigurationError if they
-    conflict.
+    """Return the settings with which the run in the folder goes on: those given, with the resolved values of the run.
+
+    Raises ConfigurationError if it cannot go on with them.
     """
     own = folder.settings()
     environment = _resolved(given.environment, own.environment)
@@ -199,6 +195,11 @@ def fitted(given: Settings, folder: RunFolder) -> Settings:
         raise ConfigurationError(
             f"{folder.path}: the run has other settings: {'; '.join(differing)}; resume with the run's own, or choose "
             "another --run-dir"
+        )
+    if whole.reproducible:
+        raise ConfigurationError(
+            f"{folder.path}: reproducible = true: a run that is resumed is not the same as one that was not; begin "
+            "anew in another --run-dir, or go on with reproducible = false"
         )
     check(whole, str(folder.path))
     return whole

@@ -56,6 +56,8 @@ def test_against_a_run(tmp_path: Path) -> None:
     assert a3cd(*words).exit_code == 0
     config.write_text('optimizer.kind = "sgd"')
     assert "the run has other settings: optimizer.kind" in a3cd(*words).stderr
+    config.write_text('reproducible = true\nstaleness.policy = "synchronous"\noptimizer.device = "cpu"')
+    assert "reproducible = true: a run that is resumed is not the same" in a3cd(*words).stderr
     config.write_text("[optimizer]\nlearning_rate = -1")
     bad = a3cd("check-config", config)
     assert bad.exit_code == 78

@@ -9,6 +9,7 @@ from common.settings.toml import override
 from deploy.cli import preflight
 from deploy.cli.dry_run import training
 from deploy.cli.request import TrainRequest
+from learner.record.run_lock import create
 
 
 @pytest.mark.parametrize("evaluated", [True, False])
@@ -32,5 +33,6 @@ def test_a_run_that_is_over_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(preflight, "why_over", lambda *_: "500 of 500 frames")
+    create(tmp_path, Settings()).close()
     training(TrainRequest(Settings(), tmp_path, resume=True), as_json=False)
     assert f"Run folder: {tmp_path} (the run there is over: 500 of 500 frames)" in capsys.readouterr().out

@@ -8,7 +8,8 @@ import pytest
 
 from common.host.addresses import Address
 from common.settings.sections import Settings
-from common.settings.toml import parse
+from common.settings.toml import override, parse
+from learner.record.run_lock import create
 from tests.helpers.command_line import a3cd
 
 
@@ -75,6 +76,13 @@ def test_a_learner_that_begins_a_run_or_goes_on_with_it(stand: Any, tmp_path: Pa
     assert run.options["resume"] is True
 
 
+def test_a_learner_that_goes_on_with_the_run_s_own_settings_but_for_some(stand: Any, tmp_path: Path) -> None:
+    run = stand("learner.daemon.run")
+    create(tmp_path / "run", override(Settings(), ["seed=3"])).close()
+    a3cd("learner", "--resume", "--run-dir", tmp_path / "run", "--set", "limits.frames=900")
+    assert run.arguments == (override(Settings(), ["seed=3", "limits.frames=900"]),)
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -82,7 +90,7 @@ def test_a_learner_that_begins_a_run_or_goes_on_with_it(stand: Any, tmp_path: Pa
         (["--resume"], "--resume needs --run-dir"),
         (["--resume-or-create"], "--resume needs --run-dir"),
         (["--resume-or-create", "--run-dir", "x"], "a learner needs --config FILE"),
-        (["--resume", "--run-dir", "x", "--set", "seed=1"], "--set needs --config"),
+        (["--set", "seed=1"], "a learner needs --config FILE"),
         (["--bind", "nonsense:::"], "is no address"),
         (["--nonsense"], "No such option"),
     ],

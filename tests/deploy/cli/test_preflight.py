@@ -39,7 +39,18 @@ def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
     (tmp_path / "holiday.jpg").touch()
     with pytest.raises(ConfigurationError, match=r"is not empty and holds no run \(there is holiday.jpg\)"):
         check(settings_of(), RunFolder(tmp_path), resume=False)
-    check(settings_of(), RunFolder(tmp_path), resume=True)
+    with pytest.raises(ConfigurationError, match=r"holds no run \(there is no run.json\)"):
+        check(settings_of(), RunFolder(tmp_path), resume=True)
+
+
+def test_settings_with_which_the_run_cannot_go_on(tmp_path: Path) -> None:
+    repeatable = ("reproducible=true", "staleness.policy=synchronous", "optimizer.device=cpu")
+    folder = RunFolder(tmp_path / "run")
+    create(folder.path, settings_of(*repeatable)).close()
+    check(settings_of(), folder, resume=True)
+    for words, why in ((repeatable, "reproducible = true: a run that is"), (("optimizer.kind=sgd",), "other settings")):
+        with pytest.raises(ConfigurationError, match=why):
+            check(settings_of(*words), folder, resume=True)
 
 
 def test_whether_a_run_is_over(tmp_path: Path) -> None:
