@@ -243,7 +243,7 @@ def agent_options(command: _Command) -> _Command:
     """The argument RUN, and options that say which of its agents plays and how."""
     how = "Draw actions as in training, or take the best.  [default: as the run's evaluation.sampled says]"
     sampled = click.option("--sampled/--greedy", default=None, help=how)
-    seed = click.option("--seed", type=int, default=0, show_default=True)
+    seed = click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
     return run_argument(seed(sampled(newest_option(command))))
 
 

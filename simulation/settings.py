@@ -149,9 +149,9 @@ def override(simulation: Simulation, assignments: Iterable[str]) -> Simulation:
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         *sections, key = path.strip().split(".")
-        table = document
+        table: Any = document
         for name in sections:
-            table = table.get(name, {})
+            table = table.get(name) if isinstance(table, dict) else None
         if not equals or not isinstance(table, dict) or key not in table:
             raise ConfigurationError(
                 f"--world-set {assignment}: must be key=value, such as costs.optimizer_step=1e-3; there are "

@@ -1,8 +1,8 @@
 """Evaluate a trained agent: returns and lengths of its episodes."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -41,7 +41,7 @@ class Evaluation(ReturnStatistics, frozen=True, kw_only=True):
 
 
 def evaluate(
-    run: Path,
+    run: str | os.PathLike[str],
     *,
     episodes: int = 100,
     sampled: bool | None = None,
@@ -52,6 +52,7 @@ def evaluate(
 ) -> Evaluation:
     """Play `episodes` episodes with a run's agent. The same arguments give the same result.
 
+    run, checkpoint: as in `load`.
     sampled: draw actions as in training; None: as the run's settings say (evaluation.sampled).
     looked: called after each step of all environments, with the number of episodes played so far.
     Raises ConfigurationError (no run, no checkpoint, no such environment) and UnavailableError (the environment fails).

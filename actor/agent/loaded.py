@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, Literal
 
 import gymnasium
@@ -18,7 +17,6 @@ from common.rl.environments.names import draws_actions
 from common.rl.environments.single import SingleEnvironment
 from common.rl.models import build
 from common.rl.rollout_buffer import masked_state
-from common.run.runs import find_run
 from common.run.status import EvaluationStatus
 from common.settings.sections import Settings
 
@@ -41,11 +39,9 @@ def load(
     Raises ConfigurationError (no run, no checkpoint, a package is missing), DamagedCheckpointError (no checkpoint is
     intact), and UnavailableError (the disk cannot be read); all are A3cdError.
     """
-    if checkpoint not in ("best", "newest"):
-        raise ConfigurationError(f'checkpoint = {checkpoint!r}: must be "best" or "newest"')
     if seed < 0:
         raise ConfigurationError(f"seed = {seed}: must be 0 or more")
-    return LoadedAgent(open_run(find_run(Path(run)), checkpoint), sampled=sampled, seed=seed)
+    return LoadedAgent(open_run(run, checkpoint), sampled=sampled, seed=seed)
 
 
 class LoadedAgent:

@@ -26,8 +26,8 @@ Writer = Callable[[Path, Iterator[Pixels], float], None]
 
 
 def record(
-    run: Path,
-    out: Path,
+    run: str | os.PathLike[str],
+    out: str | os.PathLike[str],
     *,
     episodes: int = 1,
     sampled: bool | None = None,
@@ -38,12 +38,13 @@ def record(
     """Record episodes of a run's agent in the file `out` (.gif, .mp4 or .webm), which is replaced.
 
     Ends after `episodes` episodes, or after `max_steps` steps of all episodes together; None: GIF_STEPS for a .gif,
-    else EPISODE_STEPS. `sampled` as for `evaluate`. Returns each episode's return, the undiscounted sum of the
-    environment's own rewards.
+    else EPISODE_STEPS. `run`, `checkpoint` and `sampled` as for `evaluate`. Returns each episode's return, the
+    undiscounted sum of the environment's own rewards.
     Raises ConfigurationError (no run, no such environment, it draws no pictures, another kind of file, a package is
     missing, the file cannot be written) and UnavailableError (the environment or the disk fails).
     """
-    write, default_steps = _writer(out)
+    file = Path(out)
+    write, default_steps = _writer(file)
     trained = open_run(run, checkpoint)
     rate = natural_rate(trained.settings.environment)
     seeds = held_out_seeds("report", seed)
@@ -58,7 +59,7 @@ def record(
             returns.append(picture.episode_return)
 
     agent = TrainedAgent(trained, num_envs=1, seed=next(seeds), sampled=sampled, render_mode="rgb_array")
-    with closing(agent), _whole(out) as partial:
+    with closing(agent), _whole(file) as partial:
         write(partial, frames(agent), rate)
     return returns
 

@@ -1,14 +1,16 @@
 """A trained agent from a run folder, in an environment made from the run's settings."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from actor.agent.agent import Agent
 from common.errors import ConfigurationError
 from common.rl.model import Model
 from common.rl.moments import Moments
 from common.run.folder import Checkpoint, CheckpointPaths, RunFolder
+from common.run.runs import find_run
 from common.settings.sections import Settings
 
 Which = Literal["best", "newest"]
@@ -20,12 +22,15 @@ class TrainedRun:
     checkpoint: Checkpoint
 
 
-def open_run(path: Path, which: Which) -> TrainedRun:
-    """Read a run folder; or, where `path` is a checkpoint's folder or weights file, that checkpoint, ignoring `which`.
+def open_run(run: str | os.PathLike[str], which: Which) -> TrainedRun:
+    """Read a run folder ("last": the newest), or a checkpoint's folder or weights file, which ignores `which`.
 
     Raises ConfigurationError without a run or a checkpoint, DamagedCheckpointError if none is whole, and
     UnavailableError if the disk does not give them.
     """
+    if which not in get_args(Which):
+        raise ConfigurationError(f'checkpoint = {which!r}: must be "best" or "newest"')
+    path = find_run(Path(run))
     place = path.parent if path.suffix == ".safetensors" else path
     if place.parent.name == "checkpoints" and not RunFolder(path).holds_run():
         return TrainedRun(RunFolder(place.parents[1]).settings(), CheckpointPaths(place).read())

@@ -5,8 +5,8 @@ button, and environments observed as frames open none.
 """
 
 import itertools
+import os
 from contextlib import ExitStack, closing
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +24,7 @@ MIN_HEIGHT = 480
 
 
 def play(
-    run: Path,
+    run: str | os.PathLike[str],
     *,
     episodes: int = 0,
     sampled: bool | None = None,
@@ -34,7 +34,7 @@ def play(
 ) -> list[float]:
     """Show a run's agent at play until the window is closed (or Escape or Q pressed), or for `episodes` episodes.
 
-    `sampled` as for `evaluate`. Returns the return of each episode that was played to its end.
+    `run`, `checkpoint` and `sampled` as for `evaluate`. Returns the return of each episode that was played to its end.
     Raises ConfigurationError (no run, no such environment, pygame is missing), UnavailableError (no display, or the
     environment fails).
     """

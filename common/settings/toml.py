@@ -75,12 +75,16 @@ _NAMED = ("environment", "id")
 
 def read(path: Path, algorithm: str | None = None, wanted: Mapping[str, Mapping[str, Any]] = {}) -> Settings:
     """Read the settings file at `path`, with its tables for an algorithm as in `parse`; raises ConfigurationError."""
+    return parse(content_of(path), str(path), algorithm, wanted)
+
+
+def content_of(path: Path) -> bytes:
+    """Return the content of the settings file at `path`, for `parse`; raises ConfigurationError."""
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         cure = "; `a3cd init ENV` writes such a file" if isinstance(error, FileNotFoundError) else ""
         raise ConfigurationError(f"{path}: {error.strerror}{cure}") from error
-    return parse(content, str(path), algorithm, wanted)
 
 
 def parse(

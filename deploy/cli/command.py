@@ -82,6 +82,10 @@ class Group(HelpfulGroup):
             return super().invoke(ctx)
         except A3cdError as error:
             ctx.exit(logs.fail(error))
+        except PermissionError as error:  # of Path.exists, for one, below a folder that this user may not enter
+            if error.filename is None:
+                raise
+            ctx.exit(logs.fail(UnavailableError(f"{error.filename}: {error.strerror}")))
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise

@@ -15,10 +15,12 @@ MISSING = {
     "RUN.toml": "Settings in TOML; `a3cd init ENV` writes such a file.",
     "--out": "The film's file, as in --out agent.gif.",
     "export --to": "The file, as in --to policy.onnx, policy.pt2 or policy.safetensors.",
+    "track --to": "",
     "--to": "The hosts, as in --to root@lab-01.",
     "--learner": "As its peers reach it, as in --learner tcp://gpu-box:5555.",
 }
-"""What to write where a parameter is missing, by metavar or option; for one command alone with its name before it."""
+"""What to write where a parameter is missing, by metavar or option; for one command alone with its name before it.
+Empty: click says it."""
 OPTIONS = {
     "--steps": "--frames",
     "--timesteps": "--frames",

@@ -1,6 +1,7 @@
 """`a3cd init`: write a file of settings for an environment, with what each of them means."""
 
 import shlex
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -32,8 +33,11 @@ def init(env: str, to: Path, algorithm: str | None, assignments: tuple[str, ...]
         click.echo(text, nl=False)
         return
     try:
-        with to.open("x", encoding="utf-8") as file:
+        with to.open("x", encoding="utf-8") as file, ExitStack() as undo:
+            undo.callback(to.unlink)  # half of it would be settings, too
             file.write(text)
+            file.flush()
+            undo.pop_all()
     except FileExistsError as error:
         raise ConfigurationError(f"{to} is there already: remove it, or choose another file with --to") from error
     except OSError as error:

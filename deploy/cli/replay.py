@@ -14,7 +14,7 @@ from learner.replay import Replayed, replay
 def run(path: Path, *, start: int | None, until: int | None, peer: str | None, as_json: bool) -> int:
     """Replay the run in a folder, or list what one actor contributed; returns the exit code."""
     if peer is not None:
-        return _list(path, peer, as_json=as_json)
+        return _list(path, peer, start or 0, until, as_json=as_json)
     result = replay(path, start, until)
     if as_json:
         plain = msgspec.to_builtins(result) | {"equal": result.equal}
@@ -56,13 +56,15 @@ def _lines(result: Replayed) -> list[str]:
     return lines
 
 
-def _list(path: Path, peer: str, *, as_json: bool) -> int:
+def _list(path: Path, peer: str, start: int, until: int | None, *, as_json: bool) -> int:
     folder = RunFolder(path)
     folder.record()
     others: set[str] = set()
     found = False
     try:
         for one in contributions(folder.gradients):
+            if one.version <= start or (until is not None and one.version > until):
+                continue
             if one.peer != peer:
                 others.add(one.peer)
                 continue

@@ -151,11 +151,12 @@ def deploy() -> None:
 def learner(config: Path, name: str, bind: Address, insecure: bool, **hosts: Any) -> None:
     """A learner of one run; its key pair is made there, and stays there."""
     from common.rl.environments.names import extra
-    from common.settings.toml import read
+    from common.settings.toml import content_of, parse
 
-    settings = read(config)  # a mistake in it is reported here, not in the host's journal
+    content = content_of(config)  # once: it may be a pipe
+    settings = parse(content, str(config))  # a mistake in it is reported here, not in the host's journal
     _require_fixed_port(bind)
-    one = roles.learner(_layout(hosts), _wheels(hosts), name, config.read_bytes(), bind, insecure)
+    one = roles.learner(_layout(hosts), _wheels(hosts), name, content, bind, insecure)
     needed = {"torch", extra(settings.environment)} - {""}
     _apply(hosts, lambda _: replace(one, extras=needed))
 

@@ -65,10 +65,11 @@ class Table:
 
 
 def read_table(folders: Iterable[Path]) -> Table:
-    """All runs in some folders; raises as `all_runs`."""
+    """All runs in some folders, each once, whatever links lead to it; raises as `all_runs`."""
     found: list[FoundRun] = []
     broken: list[str] = []
-    for folder in dict.fromkeys(run.path for one in folders for run in all_runs(one)):
+    paths = [run.path for one in folders for run in all_runs(one)]
+    for folder in {path.resolve(): path for path in reversed(paths)}.values():
         try:
             found.append(_read(RunFolder(folder)))
         except (A3cdError, OSError) as error:

@@ -61,7 +61,11 @@ def test_single_values_come_from_the_command_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["costs.no=1", "costs.gradient", "costs.gradient=", "costs.gradient=-1", "hosts.x=1", NESTED]
+    "wrong",
+    [
+        *("costs.no=1", "costs.gradient", "costs.gradient=", "costs.gradient=-1"),
+        *("hosts.x=1", "hosts.0.speed=2", "costs.gradient.x=1", NESTED),
+    ],
 )
 def test_a_wrong_value_is_refused(wrong: str) -> None:
     with pytest.raises(ConfigurationError):

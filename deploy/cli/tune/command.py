@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from common.errors import EXIT_DONE
+from common.errors import EXIT_DONE, UnavailableError
 from deploy.arguments import RangeType, env_argument, finish, json_option, set_option
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ def run(plan: Plan, file: Path, *, trials: int, jobs: int, seed: int, as_json: b
 
 
 def _tell(study: Study, as_json: bool) -> None:
+    """Raises UnavailableError, after all that was found has been told, if the best settings could not be written."""
     from rich.console import Console
 
     from deploy.cli.tune import report
@@ -136,8 +137,10 @@ def _tell(study: Study, as_json: bool) -> None:
     found = report.found(study)
     if as_json:
         click.echo(report.as_json(found))
-        return
-    if found.config:
-        Console(width=None if sys.stdout.isatty() else WIDTH).print(report.table(found))
-    for line in report.text(found):
-        click.echo(line)
+    else:
+        if found.trials and found.trials[0].score is not None:
+            Console(width=None if sys.stdout.isatty() else WIDTH).print(report.table(found))
+        for line in report.text(found):
+            click.echo(line)
+    if found.trouble:
+        raise UnavailableError(found.trouble)

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from rich.table import Table
 
-from common.errors import UnavailableError
 from common.host.atomic_file import replace_file
 from deploy.cli.tune.plan import FIRST_SEED, Plan
 from deploy.cli.tune.study import IMPORTANT_FROM, Study, Told, folder_of
@@ -24,22 +23,25 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """The best first."""
     importance: dict[str, float]
     config: str
-    """The file of the best settings; empty: no trial has been finished yet."""
+    """The file of the best settings; empty: no trial has been finished yet, or it could not be written."""
+    trouble: str = ""
+    """Why it could not be written; empty: it could."""
 
 
 def found(study: Study) -> Found:
-    """What has been found so far; writes the best settings. Raises UnavailableError if they cannot be written."""
+    """What has been found so far; writes the best settings."""
     trials = study.trials()
-    config = ""
+    config = trouble = ""
     if trials and trials[0].score is not None:
         file = folder_of(study.file) / CONFIG
         text = study.plan.config(trials[0].values, told(study.plan, trials))
         try:
+            file.parent.mkdir(exist_ok=True)  # it is missing where the study alone was copied
             replace_file(file, text.encode())
+            config = str(file)
         except OSError as error:
-            raise UnavailableError(f"{file}: cannot be written: {error.strerror}") from error
-        config = str(file)
-    return Found(plan=study.plan, trials=trials, importance=study.importance(), config=config)
+            trouble = f"{file}: cannot be written: {error.strerror}"
+    return Found(plan=study.plan, trials=trials, importance=study.importance(), config=config, trouble=trouble)
 
 
 def told(plan: Plan, trials: list[Told]) -> list[str]:

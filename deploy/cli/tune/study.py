@@ -207,7 +207,7 @@ def open_study(plan: Plan, file: Path, *, seed: int) -> Study:
         raise ConfigurationError(f"{text}; remove the folder, or choose another --study")
     try:
         _make(optuna, plan, file)
-    except UnavailableError:
+    except BaseException:  # Ctrl-C, too
         file.unlink(missing_ok=True)  # half of a study would be in the way, once there is room
         raise
     return Study(file, seed=seed)

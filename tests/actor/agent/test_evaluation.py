@@ -145,6 +145,16 @@ def test_evaluate(trained_run: MakeRun) -> None:
     assert 8 <= result.minimum <= result.maximum <= 10
 
 
+def test_a_run_by_its_name(trained_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = trained_run()
+    monkeypatch.chdir(path.parent)
+    assert evaluate(str(path), episodes=2) == evaluate(path.name, episodes=2)
+    path.rename(path.parent / "runs")
+    assert evaluate("last", episodes=2).episodes == 2
+    with pytest.raises(ConfigurationError, match="must be 0 or more"):
+        evaluate("last", seed=-1)
+
+
 def test_the_same_arguments_give_the_same_result(trained_run: MakeRun) -> None:
     path = trained_run()
     results = [evaluate(path, episodes=20, sampled=True, seed=seed) for seed in (3, 3, 4)]

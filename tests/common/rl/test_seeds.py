@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from itertools import islice
 
+import pytest
+
+from common.errors import ConfigurationError
 from common.rl.environments.base import env_seed
 from common.rl.environments.make import make
 from common.rl.seeds import held_out_seeds
@@ -16,6 +19,11 @@ def test_each_purpose_and_each_path_has_its_own_seeds_and_has_them_again() -> No
     seeds = [tuple(islice(held_out_seeds(purpose, *path), 20)) for purpose, *path in ways]  # type: ignore[arg-type]
     assert len({seed for some in seeds for seed in some}) == 20 * len(ways)
     assert seeds[0] == tuple(islice(held_out_seeds("selection", 0), 20))
+
+
+def test_a_negative_number_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="seed = -1: must be 0 or more"):
+        held_out_seeds("report", -1)
 
 
 def test_no_actor_has_such_a_seed() -> None:

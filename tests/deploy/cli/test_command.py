@@ -196,14 +196,19 @@ def test_bench_exchange(stand: Any) -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(ConfigurationError("it cannot be"), 78), (UnavailableError("it is not there"), 75), (KeyboardInterrupt(), 130)],
+    [
+        (ConfigurationError("it cannot be"), 78),
+        (UnavailableError("it is not there"), 75),
+        (PermissionError(13, "Permission denied", "/root/keys"), 75),
+        (KeyboardInterrupt(), 130),
+    ],
 )
 def test_errors_are_one_line_and_an_exit_code(stand: Any, error: BaseException, code: int) -> None:
     stand("deploy.cli.view.report.run", error)
     result = a3cd("status", "localhost")
     assert result.exit_code == code
     assert result.stdout == ""
-    assert str(error) in result.stderr
+    assert (f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)) in result.stderr
     assert result.stderr.count("\n") <= 1
 
 

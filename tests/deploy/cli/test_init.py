@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,13 @@ def test_what_is_there_is_kept(folder: Path) -> None:
     assert result.exit_code == 78
     assert "run.toml is there already: remove it, or choose another file with --to" in result.stderr
     assert (folder / "run.toml").read_text() == "mine"
+
+
+def test_a_full_disk_leaves_no_half_of_it(folder: Path, room: Callable[[int], None]) -> None:
+    room(1000)
+    result = a3cd("init", "CartPole-v1")
+    assert (result.exit_code, result.stdout) == (75, "")
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,14 @@ def test_what_one_actor_contributed(run: RecordedRun) -> None:
     assert [json.loads(line)["sequence"] for line in plain] == [1, 2, 4, 5, 6]
 
 
+def test_what_it_contributed_to_some_versions(run: RecordedRun) -> None:
+    def into(*words: object) -> list[int]:
+        rows = a3cd("replay", run.folder.path, "--peer", "lab/2", "--json", *words).output.splitlines()
+        return [json.loads(row)["version"] for row in rows]
+
+    assert (into(), into("--to", 3), into("--from", 2), into("--from", 1, "--to", 4)) == ([2, 4], [2], [4], [2, 4])
+
+
 def test_an_actor_of_whom_there_is_nothing_is_named_with_the_others(
     run: RecordedRun, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,16 @@ def test_it_prints_what_it_changed_and_then_that_there_is_nothing_to_do(
     assert lines(a3cd("status", "--to", "root@h2")) == ["root@h2: status"]
     assert "systemctl --system list-units --all --plain --no-legend a3cd*" in fake.calls
     assert lines(a3cd("remove", "--to", "root@h2"))[-1].startswith("  kept: ")
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="a pipe as a file")
+def test_the_settings_may_come_from_a_pipe(fake: Fake, wheel: Path) -> None:
+    source, end = os.pipe()
+    os.write(end, b"seed = 7\n")
+    os.close(end)
+    lines(a3cd("learner", "--to", "root@gpu", "--config", f"/dev/fd/{source}", "--name", "mine", "--wheel", wheel))
+    os.close(source)
+    assert Path(fake.system.config, "runs/mine.toml").read_text() == "seed = 7\n"
 
 
 PEERS = ["--to", "box", "--wheel", "WHEEL"]

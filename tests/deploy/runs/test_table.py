@@ -97,7 +97,8 @@ def test_each_run_once_and_in_order(tmp_path: Path) -> None:
     for seed in (10, 9):
         run_folder(tmp_path / f"r{seed}", f"seed={seed}", summary={})
     run_folder(tmp_path / "a", "algorithm.kind=ppo", summary={})
-    table = read_table([tmp_path, tmp_path / "r9"])
+    (tmp_path / "latest").symlink_to("r9")
+    table = read_table([tmp_path, tmp_path / "r9", tmp_path / "a" / ".."])
     assert [(run.row.algorithm, run.row.seed) for run in table.runs] == [("a3c", 9), ("a3c", 10), ("ppo", 0)]
 
 

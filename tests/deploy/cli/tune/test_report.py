@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from common.errors import UnavailableError
 from common.settings.toml import parse
 from deploy.cli.tune import report
 from deploy.cli.tune.study import Study, folder_of, open_study
@@ -100,8 +99,16 @@ def test_importance_is_said_where_it_is_known(study: Study, monkeypatch: pytest.
 def test_a_disk_that_does_not_take_it_is_named(study: Study) -> None:
     finish(study, 10.0)
     (folder_of(study.file) / "best.toml").mkdir()
-    with pytest.raises(UnavailableError, match=r"best\.toml: cannot be written"):
-        report.found(study)
+    found = report.found(study)
+    assert "best.toml: cannot be written" in found.trouble
+    assert found.config == ""
+    assert "train:" not in report.text(found)[-1]
+
+
+def test_a_study_that_was_copied_alone(study: Study) -> None:
+    finish(study, 10.0)
+    folder_of(study.file).rename(folder_of(study.file).with_name("elsewhere"))
+    assert Path(report.found(study).config).exists()
 
 
 def test_each_score_has_words() -> None:

@@ -192,17 +192,6 @@ def test_a_disk_that_does_not_take_a_trial_is_named(file: Path) -> None:
         one.ask()
 
 
-@pytest.fixture
-def room() -> Iterator[Callable[[int], None]]:
-    """Sets how many bytes a file may have, as if the disk had no more room."""
-    resource = pytest.importorskip("resource", reason="Windows has no such limit")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize("size", [0, 40960])
 def test_a_disk_without_room_for_a_study_is_named_and_nothing_is_left(
     file: Path, room: Callable[[int], None], size: int
@@ -233,6 +222,19 @@ def test_a_disk_that_fills_up_while_a_study_is_made_is_named_and_nothing_is_left
         with pytest.raises(UnavailableError, match=r"study\.db: cannot be used now: disk is full"):
             open_study(plan(), file, seed=0)
     assert list(file.parent.iterdir()) == []
+    open_study(plan(), file, seed=0).close()
+
+
+def test_nothing_is_left_of_a_study_that_was_interrupted_while_it_was_made(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(load().storages.RDBStorage, "set_study_user_attr", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            open_study(plan(), file, seed=0)
     open_study(plan(), file, seed=0).close()
 
 
