@@ -44,7 +44,7 @@ class Peer:
     stale: int = 0
     refused: int = 0
     late: int = 0
-    """Steps that have waited for it in vain since its last contribution that was not stale."""
+    """Steps that have waited for it in vain, but for those that it has made good for."""
     left_at: int = 0
     """Version at the last of these steps."""
     bad_in_a_row: int = 0

@@ -18,6 +18,8 @@ GUESTS = ("observer", "operator")
 """Roles that take no part in the run: such peers come and go without a log line, and any number may have one name."""
 MOST_LATE = 10
 """A peer that is late again and again is waited for at least once in about a thousand versions."""
+FORGIVING = 100
+"""Versions without being late again that make good for one that a peer was late for."""
 REPLACED = 1000
 """Most replaced incarnations that are remembered."""
 
@@ -259,15 +261,17 @@ class Peers:
         return self._window.is_duplicate(peer.incarnation, sequence)
 
     def contributed(self, peer: Peer, version: int, *, stale: bool) -> None:
-        """Note a contribution: steps may wait for this peer.
+        """Note a contribution: steps may wait for this peer, unless they have waited in vain.
 
-        If all that it sends is stale, each step would wait for it in vain: then it is waited for ever more seldom,
-        after 2, 4, 8, ... versions.
+        Then it is waited for ever more seldom, after 2, 4, 8, ... versions. FORGIVING versions in time make good for
+        one that it was late for: a single one in time would let it hold up every second step.
         """
-        if not stale:
-            peer.late = 0
-        if not stale or version >= peer.left_at + 2**peer.late:
-            self.playing.add(peer.incarnation)
+        if peer.late and version < peer.left_at + 2**peer.late:
+            return
+        self.playing.add(peer.incarnation)
+        if peer.late and not stale and version >= peer.left_at + 2**peer.late + FORGIVING:
+            peer.late -= 1
+            peer.left_at = version - 2**peer.late
 
     def leave_behind(self, sent: Collection[Incarnation], version: int) -> list[str]:
         """No longer wait for the playing that are not among `sent`, until they send again; return their names."""

@@ -77,7 +77,7 @@ class ReturnToBest:
             self._exchange.weights_restored()
             self._run.saves.hurry(now)  # a learner that is killed now would resume with the previous weights
             self._await_window()
-            which = f"version {checkpoint.version} (mean return {checkpoint.score:.4g})"
+            which = f"version {checkpoint.version} ({_merit(checkpoint)})"
             number = f"{stats.counters.returns_to_best} of {MOST}"
             text = f"returned to the checkpoint of {which}, learning rate x {factor:.4g}; return {number}"
         stats.warn(text)
@@ -85,13 +85,24 @@ class ReturnToBest:
 
     def _misfit(self, checkpoint: Checkpoint) -> str:
         """Return why the checkpoint is not restored; empty: it fits and is better."""
-        score, named = self._run.stats.score, f"that of version {checkpoint.version}"
+        score, evaluated = self._run.stats.score, self._run.stats.counters.evaluation
+        named = f"that of version {checkpoint.version}"
         if checkpoint.state.get("model") != self._run.spec.model:
             return f"{named} holds another network"
-        if checkpoint.score is None or score is None or checkpoint.score <= score:
-            return f"{named} (mean return {checkpoint.score}) is no better than the run is now ({score})"
+        if (best := checkpoint.evaluation) is not None:
+            if evaluated is not None and evaluated.version > best.version and evaluated.mean >= best.mean:
+                return f"{named} ({_merit(checkpoint)}) is no better than the newest evaluation ({evaluated.mean:.4g})"
+        elif checkpoint.score is None or score is None or checkpoint.score <= score:
+            return f"{named} ({_merit(checkpoint)}) is no better than the run is now ({score})"
         return ""
 
     def _await_window(self) -> None:
         stats = self._run.stats
         self._fresh = stats.counters.episodes + stats.window.size
+
+
+def _merit(checkpoint: Checkpoint) -> str:
+    """Return by what the checkpoint is the best, as `common.run.folder.rank` has it."""
+    if checkpoint.evaluation is not None:
+        return f"evaluated at {checkpoint.evaluation.mean:.4g}"
+    return "no mean return yet" if checkpoint.score is None else f"mean return {checkpoint.score:.4g}"

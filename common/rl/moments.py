@@ -20,6 +20,8 @@ Plain = tuple[int, list[float], list[float]]
 """The form in headers and checkpoints: count, means, sums of squared deviations from them."""
 MAX_MEAN = 1e30
 """Largest magnitude of a mean; its square is finite in float64."""
+ROUNDING = 1.01
+"""Room that merging takes for its rounding errors, as a factor on the mean square."""
 _Doubles = NDArray[np.float64]
 
 
@@ -47,13 +49,19 @@ class Moments:
             return cls(len(doubles), means, np.square(doubles - means).sum(axis=0))
 
     @classmethod
-    def parse(cls, plain: Plain, size: int) -> Moments:
-        """Check moments from a peer or a file; raises CodecError if no vectors of `size` numbers can have them."""
+    def parse(cls, plain: Plain, size: int, *, room: float = 1.0) -> Moments:
+        """Check moments from a peer or a file; raises CodecError if no vectors of `size` numbers can have them.
+
+        room: factor on the bound of the mean square.
+        """
         count, means, squares = plain
         if count < 1 or len(means) != size or len(squares) != size:
             raise CodecError(f"moments of {count} vectors of {len(means)} and {len(squares)} numbers, not of {size}")
         moments = cls(count, np.array(means, np.float64), np.array(squares, np.float64))
-        if not moments.usable or not ((moments.squares >= 0) & (moments.squares <= 4 * MAX_MEAN**2 * count)).all():
+        with np.errstate(invalid="ignore", over="ignore"):
+            total = moments.squares + count * moments.means**2
+        # Sums of squares are added when moments are merged: what keeps this bound keeps it for good.
+        if not ((moments.squares >= 0) & (total <= room * MAX_MEAN**2 * count)).all():
             raise CodecError("moments that are not finite, negative, or of numbers too large")
         return moments
 
@@ -76,7 +84,7 @@ class Moments:
         if plain is None or not size:
             return None
         try:
-            return cls.parse(msgspec.convert(plain, Plain), size)
+            return cls.parse(msgspec.convert(plain, Plain), size, room=ROUNDING)
         except (CodecError, msgspec.ValidationError) as error:
             raise ConfigurationError(f"the checkpoint's running statistics do not fit the settings: {error}") from error
 

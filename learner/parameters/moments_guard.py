@@ -1,9 +1,10 @@
-"""Protects the running statistics from a single actor: the moments that it counted are judged by the others'.
+"""Protects the running statistics from a few actors: the moments that one counted are judged by the others'.
 
-Each element of an actor's means is clipped to within SIGMAS deviations of the other actors' means; its variance
-likewise. The statistics counted so far would be no bound: an actor that always stays just within it would widen it
-without end. The others' figures are used as they arrived, not clipped. So a region of the state space that is new to
-all is accepted soon, and a liar only widens what the others may report. An actor that is alone is believed.
+Each element of an actor's means is clipped to within SIGMAS deviations of the other actors' means, but for the
+outermost of these; its variance likewise. The statistics counted so far would be no bound: an actor that always stays
+just within it would widen it without end. The others' figures are used as they arrived, not clipped. So a region of
+the state space that is new to all is accepted soon, and a few liars only widen what the others may report. An actor
+that is alone is believed.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from learner.bounded_dict import BoundedDict
 
 SIGMAS = 4.0
 """Allowed distance from another actor's mean, in standard deviations of that actor's numbers."""
+OUTERMOST = 4
+"""One in so many of the other actors is left out at either end: all the actors of a broken host say the same."""
 REMEMBERED = 50
 """Contributions of an actor over which its own mean and deviation are taken."""
 SOURCES = 64
@@ -45,8 +48,10 @@ class MomentsGuard:
         means = np.stack([one.means for one in others])
         variances = np.stack([one.variances for one in others])
         reach = SIGMAS * np.sqrt(variances)
-        low, high = (means - reach).min(axis=0), (means + reach).max(axis=0)
-        most = np.maximum(SIGMAS**2 * variances.max(axis=0), (high - low) ** 2 / 4)
+        left_out = len(others) // OUTERMOST
+        low = np.partition(means - reach, left_out, axis=0)[left_out]
+        high = _nth_largest(means + reach, left_out)
+        most = np.maximum(SIGMAS**2 * _nth_largest(variances, left_out), (high - low) ** 2 / 4)
         return Moments(seen.count, np.clip(seen.means, low, high), np.minimum(seen.squares, most * seen.count))
 
     def _note(self, source: str, seen: Moments) -> None:
@@ -60,3 +65,9 @@ class MomentsGuard:
             known.variances += weight * (seen.variances + (1 - weight) * apart**2 - known.variances)
             known.means += weight * apart
         self._known[source] = known
+
+
+def _nth_largest(rows: _Doubles, number: int) -> _Doubles:
+    """Return for each column of `rows` (N, size) the largest number but for `number` larger ones."""
+    last = len(rows) - 1 - number
+    return np.partition(rows, last, axis=0)[last]

@@ -60,7 +60,9 @@ class WeightPublisher:
         self._keyframe: Keyframe | None = None
         self._keyframe_due = now
         self._delta = (-1, b"", False)
-        run.peers.on_leave.append(self._pulls.left)
+        self._ahead: dict[bytes, int] = {}
+        """Version that was last sent ahead of an answer, by routing id."""
+        run.peers.on_leave.append(self._left)
 
     @property
     def deadline(self) -> float:
@@ -71,6 +73,10 @@ class WeightPublisher:
     def _changed(self) -> bool:
         """Whether there are weights to broadcast."""
         return self._occasion == "broadcast" and self._published != self._newest
+
+    def _left(self, routing_id: bytes) -> None:
+        self._pulls.left(routing_id)
+        self._ahead.pop(routing_id, None)
 
     def first(self, now: float, routing_id: bytes) -> tuple[int, bytes | None]:
         """Return version and body of whole weights for a peer that joins.
@@ -140,13 +146,18 @@ class WeightPublisher:
         self._pulls.spent(now, size, share=0.5 if self._changed else 1.0)
 
     def ahead_of_answers(self, now: float, effects: list[Effect]) -> list[Effect]:
-        """Return the effects, with the newest weights before each acknowledgement if actors wait for their answers."""
+        """Return the effects, with the newest weights before each acknowledgement if actors wait for their answers.
+
+        An actor gets each version once, however often it repeats itself; if they are lost it pulls them.
+        """
         if self._occasion != "answer":
             return effects
         message = WeightsMessage(version=self._newest, epoch=self._spec.epoch)
         together: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, Send) and isinstance(effect.message, Acknowledgement):
+            answer = isinstance(effect, Send) and isinstance(effect.message, Acknowledgement)
+            if answer and self._ahead.get(effect.peer) != self._newest:
+                self._ahead[effect.peer] = self._newest
                 body = self._whole_weights(now)[1]
                 self._run_stats.sent_weights(now, len(body))
                 together.append(Send(effect.peer, message, body))

@@ -7,7 +7,7 @@ import pytest
 from common.host.load import Load
 from common.wire.messages import SiteReport
 from learner.peer import Peer
-from learner.peers import REPLACED, Peers
+from learner.peers import FORGIVING, REPLACED, Peers
 from learner.replay_window import REMEMBERED
 from tests.helpers.run import hello_of
 
@@ -245,6 +245,26 @@ def test_who_is_left_behind_is_not_waited_for_again_because_it_connects_anew() -
     one.plays = True
     peers.moved(b"3", hello_of("one"))
     assert peers.playing == {two.incarnation}
+
+
+def test_one_contribution_in_time_does_not_make_good_for_being_late() -> None:
+    peers = Peers()
+    one, _ = peers.join(b"1", hello_of("one"), 0.0)
+    two, _ = peers.join(b"2", hello_of("two"), 0.0)
+
+    def waited_for(version: int) -> bool:
+        peers.contributed(one, version, stale=False)
+        return one.incarnation in peers.playing
+
+    assert waited_for(7)
+    assert peers.leave_behind([two.incarnation], 7) == ["one"]
+    assert [waited_for(version) for version in (8, 9)] == [False, True]
+    assert peers.leave_behind([two.incarnation], 9) == ["one"]
+    assert [waited_for(version) for version in (10, 11, 12, 13)] == [False, False, False, True]
+    assert all(waited_for(version) for version in range(14, 14 + FORGIVING))
+    assert one.late == 1
+    assert all(waited_for(version) for version in range(14 + FORGIVING, 20 + 2 * FORGIVING))
+    assert one.late == 0
 
 
 def test_whoever_keeps_something_of_a_peer_is_told_when_it_leaves_or_moves() -> None:

@@ -14,6 +14,7 @@ import torch
 from common.rl.episode import Episode
 from common.rl.moments import Moments
 from common.run.folder import Checkpoint, RunFolder, RunRecord
+from common.run.status import EvaluationStatus
 from common.wire.messages import Acknowledgement, Pull
 from common.wire.messages import Weights as WeightsMessage
 from learner.build import assemble
@@ -24,6 +25,7 @@ from learner.record.checkpoint import CheckpointWriter
 from learner.return_to_best import LASTING_SECONDS, MOST, PAUSE_SECONDS
 from learner.run_stats import Counters
 from tests.helpers.run import MODEL, gradient_of, hello_of, learner_of, logged, sent, settings_of
+from tests.helpers.status import evaluation_status
 
 ON = ("checkpoint.return_to_best=true", "limits.window=4")
 BEST_VERSION = 7
@@ -182,8 +184,8 @@ def test_without_the_setting_nothing_happens() -> None:
 
 REASONS: list[tuple[dict[str, Any] | None, str]] = [
     (None, "state.json: checksum differs"),
-    ({"score": None}, "that of version 7 (mean return None) is no better than the run is now (0.0)"),
-    ({"score": 0.0}, "that of version 7 (mean return 0.0) is no better than the run is now (0.0)"),
+    ({"score": None}, "that of version 7 (no mean return yet) is no better than the run is now (0.0)"),
+    ({"score": 0.0}, "that of version 7 (mean return 0) is no better than the run is now (0.0)"),
     ({"state": {"model": "another"}}, "that of version 7 holds another network"),
     ({"weights": np.zeros(3, np.float32)}, "it holds 3 parameters, not 2"),
     ({"optimizer": {"mean": np.zeros(2, np.float32)}}, "optimizer.kind: sgd needs the state"),
@@ -204,6 +206,28 @@ def test_one_that_cannot_be_used_is_a_warning_and_changes_nothing(changed: dict[
     asked = run.now
     assert ReadBest() in run.play(800, 0.0), "it is tried again"
     assert run.now - asked >= PAUSE_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("newest", "why"),
+    [
+        (None, ""),
+        (evaluation_status(version=8, mean=60.0), ""),
+        (evaluation_status(version=BEST_VERSION, mean=450.0), ""),
+        (evaluation_status(version=8, mean=451.0), "(evaluated at 450) is no better than the newest evaluation (451)"),
+    ],
+)
+def test_the_best_by_evaluation_is_compared_with_evaluations(newest: EvaluationStatus | None, why: str) -> None:
+    """Its training return is of earlier weights, and may not be known yet."""
+    run = Run()
+    run.rise_and_fall()
+    run.counters.evaluation = newest
+    best = evaluation_status(version=BEST_VERSION, mean=450.0)
+    (line,) = logged(run.core.best_read(run.now, run.best(score=None, evaluation=best), ""))
+    if why:
+        assert line == f"warning: no return to the best checkpoint: that of version 7 {why}"
+    else:
+        assert line.startswith("warning: returned to the checkpoint of version 7 (evaluated at 450), learning rate")
 
 
 def test_a_run_that_is_over_is_left_as_it_is() -> None:

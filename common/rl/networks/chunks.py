@@ -39,9 +39,9 @@ class Chunks:
 
     def halve(self) -> int:
         """Halve the chunks, since the device had no memory for the last; return the new size, 0 if it was 1 already."""
-        if self._last > 1:
-            self._most = self._last // 2
-        return self._most if self._last > 1 else 0
+        self._last //= 2  # the next attempt may fail before it asks for a size
+        self._most = max(1, self._last)
+        return self._last
 
 
 def free_bytes(device: torch.device) -> int:

@@ -69,6 +69,7 @@ def test_what_is_counted_is_read_again() -> None:
         (5, [0.0, 0.0], [0.0, math.nan]),
         (5, [0.0, 0.0], [math.inf, 0.0]),
         (5, [0.0, 0.0], [1e300, 0.0]),
+        (5, [MAX_MEAN, 0.0], [5 * MAX_MEAN**2, 0.0]),
     ],
 )
 def test_what_cannot_be_is_refused(plain: Any) -> None:
@@ -106,6 +107,13 @@ def test_those_of_a_gradient_are_of_its_steps() -> None:
             Moments.merge_all(plains, size, rollouts=rollouts, steps=steps)
 
 
+@pytest.mark.parametrize("others", [1, 10**12])
+def test_the_largest_that_are_read_can_be_read_once_they_are_merged(others: int) -> None:
+    far, near = (others, [-MAX_MEAN], [0.0]), (1, [0.7 * MAX_MEAN], [0.5 * MAX_MEAN**2])
+    total = Moments.merge_all([far, near, (3, [MAX_MEAN], [0.0])], 1, rollouts=3, steps=others + 4)
+    assert Moments.from_checkpoint({"moments": total.plain()}, 1) is not None
+
+
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**64), st.lists(ANYTHING), st.lists(ANYTHING)), max_size=3))
 def test_whatever_a_peer_says_the_statistics_stay_numbers(plains: list[Plain]) -> None:
     total = Moments.empty(1)
@@ -114,7 +122,8 @@ def test_whatever_a_peer_says_the_statistics_stay_numbers(plains: list[Plain]) -
             total = total.merged(Moments.parse(plain, 1))
         except CodecError:
             continue
-    assert total.usable
+    if total.count:
+        Moments.from_checkpoint({"moments": total.plain()}, 1)
     assert (total.variances >= 0).all()
     assert np.isfinite(Normalization(1, rewards=False).extras(total)).all()
 

@@ -53,6 +53,22 @@ def test_one_that_counts_what_is_not_true_moves_the_statistics_by_deviations_onl
     assert (np.abs(total.plain.means) > 1e4).all(), "without, one message is enough"
 
 
+@pytest.mark.parametrize("liars", [2, 3])
+def test_what_a_few_of_many_say_alike_is_not_confirmed_by_that(liars: int) -> None:
+    """All the actors of a broken host count in other units, and a key's holder may have any number of names."""
+    rng, total, honest = RNG(0), Total(), Moments.empty(SIZE)
+    for _ in range(100):
+        for name in range(10):
+            seen = rollout(rng, 5.0)
+            honest = honest.merged(seen)
+            total.add(str(name), seen)
+        for name in range(liars):
+            total.add(f"liar {name}", Moments(20, np.full(SIZE, 1e30), np.full(SIZE, 1e60)))
+    apart = np.abs(total.believed.means - honest.means) / np.sqrt(honest.variances)
+    assert (apart < 4).all()
+    assert (total.believed.variances < 20 * honest.variances).all()
+
+
 def test_a_lie_that_stays_within_what_is_believed_does_not_widen_it_without_end() -> None:
     rng, total, honest = RNG(1), Total(), Moments.empty(SIZE)
     for _ in range(5000):
@@ -81,6 +97,14 @@ def test_a_sudden_change_for_all_passes_after_the_first_messages() -> None:
             seen = rollout(rng, 0.0) if number < 1000 else rollout(rng, 1000.0)
             constant = Moments.from_rows(np.full((20, SIZE), float(number >= 1000)))
             total.add(name, constant if number % 2 else seen)
+    assert_alike(total.believed, total.plain, 0.05)
+
+
+def test_a_region_that_a_third_of_many_has_reached_counts_in_full() -> None:
+    rng, total = RNG(5), Total()
+    for number in range(300):
+        for name in range(12):
+            total.add(str(name), rollout(rng, 30.0 if number >= 100 and name < 4 else 0.0))
     assert_alike(total.believed, total.plain, 0.05)
 
 

@@ -129,6 +129,9 @@ def test_synchronously_weights_go_ahead_of_each_answer_and_nothing_is_broadcast(
         *(Send(b"y", weights, BODY), Send(b"y", answer)),
     ]
     assert stats.counters.weight_bytes == 200
+    assert publisher.ahead_of_answers(3.0, effects) == effects, "each has them"
+    stats.stepped({}, 0)
+    assert publisher.ahead_of_answers(4.0, effects)[1] == Send(b"x", Message(version=11, epoch=3), BODY)
     ordinary, _ = publisher_of()
     assert ordinary.ahead_of_answers(2.0, effects) == effects
 

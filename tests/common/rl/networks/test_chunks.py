@@ -50,6 +50,13 @@ def test_after_a_pass_without_enough_memory_the_next_are_of_half_the_size(monkey
     assert policy.halve() == 0
 
 
+def test_the_size_shrinks_to_nothing_though_every_attempt_fails_before_it_asks_for_it() -> None:
+    model, rollout = make(BOX)
+    policy = Chunks(model.network, OTHER)
+    policy.of(torch.from_numpy(rollout.observations).flatten(0, 1)[:5])
+    assert [policy.halve() for _ in range(4)] == [2, 1, 0, 0]
+
+
 def test_the_graph_s_memory_is_that_of_what_is_kept_for_the_way_back() -> None:
     picture, rollout = make(PICTURE)
     pictures = torch.from_numpy(rollout.observations).flatten(0, 1)
