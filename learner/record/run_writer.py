@@ -37,7 +37,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 WAITING_JOBS = 4000
-"""Rows of metrics are dropped while this many jobs wait: by then the disk has not responded for an hour."""
+"""Rows of metrics are left out while this many jobs wait: by then the disk has not responded for an hour."""
 BEAT_SECONDS = 1.0
 LOOK_SECONDS = 2.0
 """Seconds between two looks at the free space of the disk and at the load of this host."""
@@ -98,13 +98,19 @@ class RunWriter:
         """The newest look at the disk and at this host."""
         self._load = LoadMeter()
         self._looked = -math.inf
+        self._full = False
+        """Whether the last row was left out."""
         self._thread = threading.Thread(target=self._work, name="run-writer", daemon=True)
         self._thread.start()
 
     def row(self, time: float, values: Mapping[str, Value]) -> None:
         """Write a row of metrics; `time` is in seconds since 1970."""
-        if self._jobs.qsize() < WAITING_JOBS:
+        full, was_full = self._jobs.qsize() >= WAITING_JOBS, self._full
+        self._full = full
+        if not full:
             self._jobs.put(lambda: self._row(time, values))
+        elif not was_full:
+            self._failed(f"{self._folder.metrics_file}: the disk does not respond; rows are left out")
 
     def save(self, save: SaveCheckpoint) -> None:
         """Write a checkpoint of the present values of the tensors."""
@@ -190,9 +196,7 @@ class RunWriter:
         try:
             sync()
         except OSError as error:
-            text = f"{self._folder.gradients}: is perhaps not on the disk: {error.strerror or error}"
-            _log.error("%s", text)
-            self._troubles.append(text)
+            self._failed(f"{self._folder.gradients}: is perhaps not on the disk: {error.strerror or error}")
 
     def _save(self, save: SaveCheckpoint) -> None:
         error, path = "it was not written", ""
@@ -210,9 +214,11 @@ class RunWriter:
         try:
             self._checkpoints.rate(rate)
         except (A3cdError, OSError) as failure:
-            text = f"the evaluation of version {rate.version} could not be noted in its checkpoint: {failure}"
-            _log.error("%s", text)
-            self._troubles.append(text)
+            self._failed(f"the evaluation of version {rate.version} could not be noted in its checkpoint: {failure}")
+
+    def _failed(self, text: str) -> None:
+        _log.error("%s", text)
+        self._troubles.append(text)
 
     def _read_best(self) -> None:
         read = BestRead(None, "it was not read")

@@ -161,7 +161,7 @@ def test_whoever_waits_gives_signs_of_life_and_gives_up_in_the_end(
     assert writer._thread.daemon, "the process ends without it"
 
 
-def test_rows_that_a_silent_disk_would_pile_up_are_dropped(
+def test_rows_that_a_silent_disk_would_pile_up_are_left_out_and_that_is_told_once(
     tmp_path: Path, begin: Begin, stalled: threading.Event
 ) -> None:
     folder = RunFolder(tmp_path)
@@ -169,8 +169,11 @@ def test_rows_that_a_silent_disk_would_pile_up_are_dropped(
     writer.save(save_of(1, torch.ones(3)))
     for count in range(10_000):
         writer.row(1.0, {"frames": count})
+    assert writer.troubles() == [f"{folder.metrics_file}: the disk does not respond; rows are left out"]
     stalled.set()
     assert writer.wait(LONG)
+    writer.row(1.0, {"frames": 10_000})
+    assert writer.troubles() == []
     assert 3000 < len(list(rows(folder.metrics_file))) < 5000
 
 
