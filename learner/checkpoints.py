@@ -62,7 +62,8 @@ class Checkpoints:
             line = Log("info", f"checkpoint of version {version} is written: all is well again", own=True)
             return [*answers, line] if mended else answers
         self._run.saves.failed(now, error)
-        self._evaluations.not_saved(version)
+        if version != self._run.saves.version:  # else an earlier checkpoint holds these weights
+            self._evaluations.not_saved(version)
         self._saved_best = None
         text = f"the checkpoint could not be written: {error}"
         self._run.stats.warn(text)

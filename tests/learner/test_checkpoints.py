@@ -7,6 +7,7 @@ import math
 from learner.core import LearnerCore
 from learner.effects import SaveCheckpoint
 from tests.helpers.run import gradient_of, hello_of, learner_of
+from tests.helpers.status import evaluation_status
 
 
 def playing(*assignments: str) -> LearnerCore:
@@ -61,3 +62,14 @@ def test_a_checkpoint_has_the_score_of_its_moment_and_not_the_best_one() -> None
         play(core, sequence, now, value)
         scores += [save.score for save in saves(core, now)]
     assert scores == [None, 9.0, 5.0, 1.0]
+
+
+def test_weights_that_an_earlier_checkpoint_holds_stay_the_best_if_a_later_one_of_them_fails() -> None:
+    core = playing()
+    counters = core.run.stats.counters
+    for saved, best in ((counters.version, True), (None, False)):
+        core.run.saves._version = saved
+        counters.best_evaluation = evaluation_status(version=counters.version)
+        core.run.saves.begin(1.0)
+        core.saved(1.0, counters.version, "No space left on device")
+        assert (counters.best_evaluation is not None) == best
