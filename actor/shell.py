@@ -135,6 +135,7 @@ class Shell(ABC):
     def _wait(self) -> None:
         seconds = min(self._core.deadline, self._notifier.deadline) - time.monotonic()
         self._poller.poll(max(1, math.ceil(1e3 * min(max(0.0, seconds), WAIT_SECONDS))))
+        self._signals.drain()  # an environment may handle signals of its own
         self._watch_due = -math.inf
 
     def _play(self, player: Playing) -> None:

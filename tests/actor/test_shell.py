@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import select
+import signal
 import socket
 import sys
 import time
@@ -20,6 +23,7 @@ import actor.failure_rule
 from common.errors import EXIT_DONE, EXIT_SIGTERM, ConfigurationError, EnvironmentMissingError, UnavailableError
 from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
+from common.host.service.signals import Signals
 from common.wire import membership
 from common.wire.messages import Evaluation, Goodbye, Gradient, Heartbeat, Hello, Pull, Refused, Stop, Weights
 from tests.helpers.beside import beside, interrupt
@@ -86,6 +90,34 @@ def test_a_signal_ends_it_with_a_goodbye(work: Work, role: str) -> None:
         assert learner.hear(Goodbye)[0].reason == "stopped by a signal"
 
     assert work(script) == EXIT_SIGTERM
+
+
+def test_a_signal_that_the_environment_handles_does_not_keep_it_awake(
+    work: Work, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: handled.append(number))
+    readable: list[bool] = []
+    drain = Signals.drain
+
+    def noted(signals: Signals) -> None:
+        drain(signals)
+        readable.append(bool(select.select([signals], [], [], 0)[0]))
+
+    def script(learner: Learner) -> None:
+        learner.hear(Hello)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        learner.hear(Hello)  # it waits, and asks again
+        learner.say(Stop(reason="enough", final=True))
+
+    monkeypatch.setattr(membership, "HELLO_SECONDS", 0.01)
+    monkeypatch.setattr(Signals, "drain", noted)
+    try:
+        assert work(script) == EXIT_DONE
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert handled == [signal.SIGUSR1]
+    assert readable and not any(readable)
 
 
 def test_the_service_manager_is_told_whether_it_plays_or_waits(
