@@ -68,8 +68,10 @@ def read_table(folders: Iterable[Path]) -> Table:
     """All runs in some folders, each once, whatever links lead to it; raises as `all_runs`."""
     found: list[FoundRun] = []
     broken: list[str] = []
-    paths = [run.path for one in folders for run in all_runs(one)]
-    for folder in {path.resolve(): path for path in reversed(paths)}.values():
+    named: dict[Path, Path] = {}
+    for run in (run for one in folders for run in all_runs(one)):
+        named.setdefault(run.path.resolve(), run.path)
+    for folder in named.values():
         try:
             found.append(_read(RunFolder(folder)))
         except (A3cdError, OSError) as error:

@@ -70,4 +70,5 @@ class MomentsGuard:
 def _nth_largest(rows: _Doubles, number: int) -> _Doubles:
     """Return for each column of `rows` (N, size) the largest number but for `number` larger ones."""
     last = len(rows) - 1 - number
-    return np.partition(rows, last, axis=0)[last]
+    found: _Doubles = np.partition(rows, last, axis=0)[last]
+    return found

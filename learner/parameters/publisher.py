@@ -155,12 +155,12 @@ class WeightPublisher:
         message = WeightsMessage(version=self._newest, epoch=self._spec.epoch)
         together: list[Effect] = []
         for effect in effects:
-            answer = isinstance(effect, Send) and isinstance(effect.message, Acknowledgement)
-            if answer and self._ahead.get(effect.peer) != self._newest:
-                self._ahead[effect.peer] = self._newest
-                body = self._whole_weights(now)[1]
-                self._run_stats.sent_weights(now, len(body))
-                together.append(Send(effect.peer, message, body))
+            match effect:
+                case Send(peer, Acknowledgement()) if self._ahead.get(peer) != self._newest:
+                    self._ahead[peer] = self._newest
+                    body = self._whole_weights(now)[1]
+                    self._run_stats.sent_weights(now, len(body))
+                    together.append(Send(peer, message, body))
             together.append(effect)
         return together
 
