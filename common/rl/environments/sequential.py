@@ -66,7 +66,7 @@ class SequentialEnvironments(Environments):
         self._camera = camera
         self.actions = ActionMap(environments[0].action_space, bounds)
         space = camera.space if camera else environments[0].observation_space
-        self._buffer = ObservationBuffer(space, len(environments))
+        self._buffer = ObservationBuffer(space, len(environments), name)
         self.space = space
         first = environments[0]
         if isinstance(first, FlattenObservation) and isinstance(first.env.observation_space, COMPOSED):

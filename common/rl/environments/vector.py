@@ -7,7 +7,7 @@ from gymnasium.spaces import MultiDiscrete
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from common.errors import UnavailableError
+from common.errors import A3cdError, UnavailableError
 from common.rl.environments.actions import ActionMap, Bounds
 from common.rl.environments.base import Actions, Environments, Observations, Step, close_all, env_seed, failure
 from common.rl.environments.spaces import ObservationBuffer
@@ -49,7 +49,7 @@ class VectorEnvironments(Environments):
         self._seed = seed
         self.actions = ActionMap(vector.single_action_space, bounds)
         self.space = vector.single_observation_space
-        self._buffer = ObservationBuffer(self.space, vector.num_envs)
+        self._buffer = ObservationBuffer(self.space, vector.num_envs, name)
         self._lives: NDArray[Any] | None = np.zeros(vector.num_envs) if lives else None
 
         self.count = vector.num_envs
@@ -61,19 +61,23 @@ class VectorEnvironments(Environments):
         """Reset all environments, which draw from one generator or have consecutive seeds."""
         try:
             observations, info = self._vector.reset(seed=env_seed(self._seed if seed is None else seed, 0))
+            self._buffer.put_all(observations)
+        except A3cdError:
+            raise
         except Exception as error:
             raise failure(self._name, "reset", error) from error
         if self._lives is not None:
             self._lives = np.array(info.get("lives", np.zeros(self.count)))
-        self._buffer.put(..., observations)
         return self._buffer.finished()
 
     def step(self, actions: Actions) -> Step:
         try:
             observations, rewards, terminated, truncated, info = self._vector.step(self.actions.own(actions))
+            self._buffer.put_all(observations)
+        except A3cdError:
+            raise
         except Exception as error:
             raise failure(self._name, "step", error) from error
-        self._buffer.put(..., observations)
         lost = None
         if self._lives is not None:
             before, self._lives = self._lives, info["lives"].copy()

@@ -106,6 +106,24 @@ def test_errors_of_the_environment_name_it() -> None:
         batch("RaisesAtReset").reset()
 
 
+@pytest.mark.parametrize(("name", "given", "told"), [("Grid", 26, "26, which is none of"), ("Counter", [1.0], "shape")])
+def test_an_observation_that_is_none_of_the_space_names_both(
+    name: str, given: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a reset as in a step; when it gives proper ones again, it is played again."""
+    environments = batch(name)
+    kind: Any = type(environments._environments[0].unwrapped)
+    act = np.zeros(2, np.int64)
+    environments.reset()
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, "observe", lambda _: given)
+        for play in (lambda: environments.step(act), environments.reset):
+            with pytest.raises(UnavailableError, match=f"environment {name} gave .*{told}"):
+                play()
+    environments.reset()
+    environments.step(act)
+
+
 @pytest.mark.parametrize(("name", "space"), [("OddSpace", "Tuple"), ("OddObservation", "Sequence")])
 def test_unsupported_spaces_are_refused(name: str, space: str) -> None:
     with pytest.raises(EnvironmentMissingError, match=space):

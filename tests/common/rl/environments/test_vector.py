@@ -75,6 +75,36 @@ def test_errors_name_the_environment() -> None:
         environments.step(np.zeros(2, np.int64))
 
 
+@pytest.mark.parametrize("given", [np.zeros((2, 1, 1, 1), np.uint8), np.zeros((2, 5, 4, 1))])
+def test_observations_that_are_none_of_the_space_are_refused(given: Any) -> None:
+    class Wrong(Offset):
+        def reset(self, **_: Any) -> Any:
+            return (given, {}) if self.fail else (np.zeros((2, 5, 4, 1), np.uint8), {})
+
+        def step(self, actions: Any) -> Any:
+            return (given, *super().step(actions)[1:])
+
+    vector = Wrong()
+    environments = VectorEnvironments(vector, name="Wrong", seed=0)
+    environments.reset()
+    with pytest.raises(UnavailableError, match=r"environment Wrong gave .* none of Box\(0, 255, \(5, 4, 1\), uint8\)"):
+        environments.step(np.zeros(2, np.int64))
+    vector.fail = True
+    with pytest.raises(UnavailableError, match="environment Wrong gave an observation of shape"):
+        environments.reset()
+
+
+def test_observations_that_do_not_fit_the_batch_are_a_failure_of_the_environment() -> None:
+    class Turned(Offset):
+        def step(self, actions: Any) -> Any:
+            return (np.zeros((2, 4, 5, 1), np.uint8), *super().step(actions)[1:])
+
+    environments = VectorEnvironments(Turned(), name="Turned", seed=0)
+    environments.reset()
+    with pytest.raises(UnavailableError, match="environment Turned failed in step: ValueError"):
+        environments.step(np.zeros(2, np.int64))
+
+
 def test_closes_what_it_was_given() -> None:
     vector = Offset()
     VectorEnvironments(vector, name="Offset", seed=0).close()
