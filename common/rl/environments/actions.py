@@ -24,7 +24,7 @@ class ActionMap:
     """
 
     own: Callable[[NDArray[Any]], NDArray[Any]]
-    """Maps a policy's actions (B, *spec.shape) to the environment's (B, *shape), a new array."""
+    """Maps a policy's actions (B, *spec.shape) to the environment's (B, *shape), a new array of the space's dtype."""
 
     def __init__(self, space: gymnasium.Space[Any], bounds: Bounds = "clip") -> None:
         """Raises EnvironmentMissingError for any other space, and for one without a number."""
@@ -33,10 +33,10 @@ class ActionMap:
         """Whether the policy's actions are the environment's own."""
         if isinstance(space, Discrete):
             self.spec = discrete(int(space.n))
-            self.own = partial(np.add, int(space.start))
+            self.own = _from_start(space)
         elif isinstance(space, MultiDiscrete) and space.nvec.size:
             self.spec = ActionSpec("multi-discrete", tuple(space.nvec.ravel().tolist()), space.nvec.shape)
-            self.own = partial(np.add, space.start.astype(np.int64))
+            self.own = _from_start(space)
         elif isinstance(space, Box) and space.low.size:
             both = np.isfinite(space.low) & np.isfinite(space.high)
             squashed = both if bounds == "tanh" else np.zeros_like(both)
@@ -78,6 +78,11 @@ class BoxMap:
             scaled = np.rint(scaled)
         clipped: NDArray[Any] = np.clip(scaled, self.low, self.high).astype(self.low.dtype, copy=False)
         return clipped
+
+
+def _from_start(space: Discrete | MultiDiscrete) -> partial[NDArray[Any]]:
+    # In the space's own dtype: its `contains`, which some environments assert, takes no int64 for an int32.
+    return partial(np.add, space.start, dtype=space.dtype, casting="unsafe")
 
 
 def _into_box(space: Box, both: NDArray[np.bool_], squashed: NDArray[np.bool_]) -> BoxMap:

@@ -104,7 +104,7 @@ class Interface:
         if isinstance(self.space, COMPOSED):
             return unflatten(self.space, row.copy())  # its parts may be views
         if isinstance(self.space, Discrete):
-            return np.int64(row) + self.space.start
+            return self.space.dtype.type(np.int64(row) + np.int64(self.space.start))
         return (row if row.shape == self.space.shape else row.transpose(1, 2, 0)).astype(self.space.dtype)
 
     def _takes(self, dtype: np.dtype[Any]) -> bool:

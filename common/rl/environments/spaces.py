@@ -82,7 +82,8 @@ class ObservationBuffer:
     def _put(self, index: int, observation: Any) -> None:
         fits = getattr(observation, "shape", None) == self._shape
         if not fits or (self._kind == "pixels" and observation.dtype is not self._rows.dtype):
-            self._compare(np.asarray(observation), self._shape)
+            observation = np.asarray(observation)
+            self._compare(observation, self._shape)
         self._rows[index] = observation
 
     def _compare(self, given: NDArray[Any], shape: tuple[int, ...]) -> None:

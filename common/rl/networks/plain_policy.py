@@ -35,7 +35,7 @@ class PlainPolicy(nn.Module):
             self.register_buffer("squashed", torch.from_numpy(np.asarray(box.squashed)))
         else:
             zeros = np.zeros((1, *self.spec.shape), np.int64)
-            self.register_buffer("origin", torch.from_numpy(np.asarray(actions.own(zeros)[0])))
+            self.register_buffer("origin", torch.from_numpy(np.asarray(actions.own(zeros)[0], np.int64)))
 
     def forward(self, observation: Tensor, state: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return actions (N, *shape), the policy's numbers (N, width), values (N,), and the next state if there is one.

@@ -47,6 +47,12 @@ def test_squashed_where_there_are_both_bounds() -> None:
     np.testing.assert_allclose(actions.own(DRAWN), expected, rtol=1e-6)
 
 
+def drawn_for(space: Any, actions: ActionMap, rng: np.random.Generator) -> Any:
+    if isinstance(space, Box):
+        return (3 * rng.standard_normal((200, *space.shape))).astype(np.float32)
+    return rng.integers(0, np.reshape(actions.spec.sizes, space.shape), (200, *space.shape))
+
+
 @pytest.mark.parametrize("bounds", ["clip", "tanh"])
 def test_what_comes_out_is_of_the_space(bounds: Any) -> None:
     rng = np.random.default_rng(0)
@@ -56,11 +62,16 @@ def test_what_comes_out_is_of_the_space(bounds: Any) -> None:
         Box(0, 255, (4,), np.uint8),
         Box(-3e38, 3e38, (1,), np.float32),
         MIXED,
+        Discrete(3),
+        Discrete(3, start=7, dtype=np.int8),
+        Discrete(4, start=250, dtype=np.uint8),
+        MultiDiscrete([3, 2]),
+        MultiDiscrete([3, 2], dtype=np.int32),
+        MultiDiscrete(np.array([[3, 100]]), dtype=np.int8, start=np.array([[-1, -128]])),
     ):
         actions = ActionMap(space, bounds)
-        drawn = (3 * rng.standard_normal((200, *space.shape))).astype(np.float32)
-        for own in actions.own(drawn):
-            assert space.contains(np.asarray(own, space.dtype)), own
+        for own in actions.own(drawn_for(space, actions, rng)):
+            assert space.contains(np.asarray(own) if space.shape == () else own), own
 
 
 def test_the_edges_can_be_reached() -> None:

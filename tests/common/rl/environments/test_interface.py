@@ -136,6 +136,7 @@ def test_where_the_environment_draws_the_error_says_so() -> None:
         BOX,
         Box(-9, 9, (3,), np.int32),
         Discrete(3, start=2),
+        Discrete(3, start=7, dtype=np.int8),
         PARTS,
         MultiDiscrete([2, 3]),
         Box(0, 255, (20, 30, 3), np.uint8),
