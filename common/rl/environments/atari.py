@@ -8,6 +8,9 @@ from common.rl.environments.base import Environments
 from common.rl.environments.vector import VectorEnvironments
 from common.settings.sections import Environment
 
+_LIVES = {"episodic_life", "life_loss_info"}
+"""Options with which a lost life counts as the end of an episode: with the latter one, no reset would follow."""
+
 
 def make_atari(section: Environment, spec: EnvSpec, *, num_envs: int, seed: int) -> Environments:
     """Make a batch of the game of `spec`: grey square frames, maximum over two, stacked; raw rewards.
@@ -38,6 +41,10 @@ def make_atari(section: Environment, spec: EnvSpec, *, num_envs: int, seed: int)
             section.max_episode_steps * section.frame_skip or spec.kwargs["max_num_frames_per_episode"]
         ),
     }
+    if lives := sorted(_LIVES & section.options.keys()):
+        raise ConfigurationError(
+            f"environment.options: {', '.join(lives)} cannot be set; environment.terminal_on_life_loss can"
+        )
     taken = sorted(own.keys() & section.options.keys())
     if taken:
         raise ConfigurationError(

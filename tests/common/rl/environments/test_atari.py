@@ -116,6 +116,13 @@ def test_options_that_are_settings_are_refused() -> None:
         atari(options={"num_threads": 4, "frameskip": 2})
 
 
+@pytest.mark.parametrize("option", ["episodic_life", "life_loss_info"])
+def test_lives_are_the_business_of_their_setting(option: str) -> None:
+    named = rf"environment\.options: {option} cannot be set; environment\.terminal_on_life_loss can"
+    with pytest.raises(ConfigurationError, match=named):
+        atari(options={option: True})
+
+
 def test_unknown_options_are_refused() -> None:
     with pytest.raises(EnvironmentMissingError, match=r"ALE/Pong-v5 cannot be made: TypeError.*'nonsense'"):
         atari(options={"nonsense": 1})
