@@ -1,6 +1,11 @@
-"""`a3cd evaluate`, `play`, `record` and `export`: what a trained agent does, here and elsewhere."""
+"""`a3cd evaluate`, `play`, `record` and `export`: what a trained agent does, here and elsewhere.
 
+Stdout carries results, so what environments print goes to stderr.
+"""
+
+import sys
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +48,8 @@ def evaluate(run_dir: Path, as_json: bool, **options: Any) -> None:
     """Play episodes with the agent of the run folder RUN and print its returns."""
     from actor.agent import evaluation
 
-    result = evaluation.evaluate(run_dir, **options, looked=_Progress(options["episodes"], options["max_steps"]))
+    with redirect_stdout(sys.stderr):
+        result = evaluation.evaluate(run_dir, **options, looked=_Progress(options["episodes"], options["max_steps"]))
     if as_json:
         import msgspec
 
@@ -83,7 +89,8 @@ def record(run_dir: Path, out: Path, **options: Any) -> None:
     """Record the agent of the run folder RUN as a film."""
     from actor.agent import recording
 
-    recording.record(run_dir, out, **options)
+    with redirect_stdout(sys.stderr):
+        recording.record(run_dir, out, **options)
     click.echo(str(out))
 
 
@@ -100,7 +107,8 @@ def export(run_dir: Path, out: Path, as_json: bool, **options: Any) -> None:
     """
     from actor.export import exporting
 
-    result = exporting.export(run_dir, out, **options)
+    with redirect_stdout(sys.stderr):
+        result = exporting.export(run_dir, out, **options)
     if as_json:
         import msgspec
 

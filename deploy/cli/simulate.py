@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +101,8 @@ def _one(
     from simulation.recorders import FolderRecorder
 
     if measure:
-        simulated = msgspec.structs.replace(simulated, costs=measured(settings, simulated.costs))
+        with redirect_stdout(sys.stderr):
+            simulated = msgspec.structs.replace(simulated, costs=measured(settings, simulated.costs))
         click.echo(f"measured: {_shown(simulated)}", err=True)
     recorder = FolderRecorder(run_dir or default_path(f"simulated-{settings.environment.id}"), settings)
     logs.setup("learner")
@@ -123,7 +126,8 @@ def _run(cluster: Cluster, recorder: FolderRecorder) -> RunStatus:
     status: RunStatus | None = None
     recorder.run.begin(cluster.settings)
     try:
-        with open_view() as view:
+        # What environments print goes to stderr, above the panel: stdout carries the result.
+        with open_view() as view, redirect_stdout(sys.stderr):
             due = time.monotonic()
             while not cluster.over:
                 cluster.run(cluster.queue.now + SLICE_SECONDS)

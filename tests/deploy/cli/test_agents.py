@@ -119,3 +119,25 @@ def test_export(stand: Any, tmp_path: Path) -> None:
     stand("actor.export.exporting.export", msgspec.structs.replace(EXPORTED, ties=3))
     assert "but for 3 where two were as good" in a3cd("export", tmp_path, "--to", "x.onnx").output
     assert a3cd("export", tmp_path).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "does", "answer", "words"),
+    [
+        ("evaluate", "actor.agent.evaluation.evaluate", EVALUATION, ["--json"]),
+        ("record", "actor.agent.recording.record", None, ["--out", "film.gif"]),
+        ("export", "actor.export.exporting.export", EXPORTED, ["--to", "policy.onnx", "--json"]),
+    ],
+)
+def test_what_an_environment_prints_is_no_result(
+    command: str, does: str, answer: Any, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plays(*_: Any, **__: Any) -> Any:
+        print("the environment says hello")
+        return answer
+
+    monkeypatch.setattr(does, plays)
+    result = a3cd(command, tmp_path, *words)
+    assert result.exit_code == 0
+    assert result.stderr == "the environment says hello\n"
+    assert result.stdout == ("film.gif\n" if answer is None else msgspec.json.encode(answer).decode() + "\n")

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from common.errors import EXIT_CONFIGURATION, EXIT_TRY_LATER
 from common.run.folder import RunFolder
@@ -33,6 +35,19 @@ def test_a_run_in_virtual_time_ends_with_a_summary_and_a_folder(tmp_path: Path) 
     assert told["events"] > 100
     assert json.loads(RunFolder(folder).summary_file.read_bytes())["frames"] == told["frames"]
     assert RunFolder(folder).curve.exists()
+
+
+def test_what_an_environment_prints_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reset = CartPoleEnv.reset
+
+    def loud(*given: Any, **named: Any) -> Any:
+        print("the environment says hello")
+        return reset(*given, **named)
+
+    monkeypatch.setattr(CartPoleEnv, "reset", loud)
+    result = a3cd("simulate", run_file(tmp_path), "--actors", 1, "--json", "--run-dir", tmp_path / "run")
+    assert json.loads(result.stdout)["state"] == "finished"
+    assert "the environment says hello" in result.stderr
 
 
 def test_for_a_person_it_says_how_long_it_really_took(tmp_path: Path) -> None:
