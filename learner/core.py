@@ -162,7 +162,7 @@ class LearnerCore:
             case Evaluation():
                 return self._evaluations.reported(now, routing_id, peer, message)
             case Heartbeat():
-                return self._heartbeat(routing_id, peer, message)
+                return self._heartbeat(now, routing_id, peer, message)
             case FleetReport():
                 return self._fleet.reported(now, routing_id, peer, message)
             case SiteReport():
@@ -373,9 +373,9 @@ class LearnerCore:
         steps = {"learning_rate": optimizer.learning_rate * optimizer.factor, "step_size": optimizer.step_size}
         return WriteMetrics(self.run.metrics(now) | steps)
 
-    def _heartbeat(self, routing_id: bytes, peer: Peer, message: Heartbeat) -> list[Effect]:
+    def _heartbeat(self, now: float, routing_id: bytes, peer: Peer, message: Heartbeat) -> list[Effect]:
         effects: list[Effect] = [Send(routing_id, Heartbeat())]
-        if text := peer.tells(message):
+        if text := peer.tells(now, message):
             self.run.stats.warn(text)
             effects.append(Log("warning", text, key=f"error {peer.hello.name}"))
         return effects

@@ -16,6 +16,8 @@ from learner.replay_window import Incarnation
 
 PREPARING = "preparing"
 """The state of a peer before its first heartbeat."""
+ERROR_SECONDS = 600.0
+"""For how long an error is shown after a peer last told it; later on, its state says more."""
 
 
 @dataclass
@@ -33,6 +35,8 @@ class Peer:
     seed: int = 0
     state: str = PREPARING
     last_error: str = ""
+    erred: float = -math.inf
+    """When it told that error."""
     plays: bool = False
     """Whether it has sent contributions or rollouts."""
     frames: int = 0
@@ -83,14 +87,14 @@ class Peer:
         """Most actors that a launcher can run now, according to its last report."""
         return self.hello.slots if self.report is None else min(self.report.slots, self.hello.slots)
 
-    def tells(self, message: Heartbeat) -> str:
+    def tells(self, now: float, message: Heartbeat) -> str:
         """Take in the peer's state from its heartbeat; return the error that it reports, for the log, or ""."""
         self.state = message.state or self.state
         if message.memory_total:
             self.load = Load(message.processor, message.memory, message.memory_total)
         if not message.last_error:
             return ""
-        self.last_error = cut(message.last_error)  # a report holds those of all actors
+        self.last_error, self.erred = cut(message.last_error), now  # a report holds those of all actors
         return cut(f"{self.hello.name}: {message.last_error}")
 
     def smooth_lag(self, lag: int) -> None:
@@ -105,7 +109,7 @@ class Peer:
             "host": hello.host,
             "pid": hello.pid,
             "state": self.state,
-            "last_error": self.last_error,
+            "last_error": self.last_error if now - self.erred < ERROR_SECONDS else "",
             "frames": self.frames,
             "frames_per_second": self.rate.value(now),
             "gradients": self.gradients,

@@ -170,15 +170,15 @@ class RelayCore:
             case Pull():
                 return [*self._weights.pulled(now, routing_id, message)]
             case Heartbeat():
-                return self._heartbeat(routing_id, peer, message)
+                return self._heartbeat(now, routing_id, peer, message)
             case Goodbye():
                 return self._site.leave([routing_id], "info", cut(f"left: {message.reason}"))
             case _:
                 return [refuse(routing_id, "role", "this run takes gradients: a relay adds them up")]
 
-    def _heartbeat(self, routing_id: bytes, peer: Peer, message: Heartbeat) -> list[SiteEffect]:
+    def _heartbeat(self, now: float, routing_id: bytes, peer: Peer, message: Heartbeat) -> list[SiteEffect]:
         effects: list[SiteEffect] = [ToSite(routing_id, Heartbeat())]
-        if text := peer.tells(message):
+        if text := peer.tells(now, message):
             self._uplink.say(text)
             effects.append(Log("warning", text, key=f"error {peer.hello.name}"))
         return effects

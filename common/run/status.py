@@ -15,7 +15,7 @@ class SenderStatus(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     state: str
     last_error: str
-    """The last error that it, or an actor of its site, recovered from."""
+    """The last error that it, or an actor of its site, recovered from; empty once that is ten minutes ago."""
     frames: int
     frames_per_second: float
     gradients: int

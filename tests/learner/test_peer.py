@@ -3,7 +3,7 @@ import pytest
 from common.host.load import Load
 from common.wire.messages import FleetReport, Heartbeat, SiteReport
 from learner.meters import Rate
-from learner.peer import PREPARING, Peer
+from learner.peer import ERROR_SECONDS, PREPARING, Peer
 from tests.helpers.run import hello_of
 
 
@@ -13,11 +13,24 @@ def peer_of(name: str, **changed: object) -> Peer:
 
 def test_a_heartbeat_changes_what_it_says_and_nothing_else() -> None:
     peer = peer_of("x")
-    assert peer.tells(Heartbeat()) == ""
+    assert peer.tells(1.0, Heartbeat()) == ""
     assert (peer.state, peer.load, peer.last_error) == (PREPARING, None, "")
-    assert peer.tells(Heartbeat(state="playing", processor=0.5, memory=1, memory_total=2)) == ""
-    assert peer.tells(Heartbeat(last_error="no disk")) == "x: no disk"
+    assert peer.tells(1.0, Heartbeat(state="playing", processor=0.5, memory=1, memory_total=2)) == ""
+    assert peer.tells(1.0, Heartbeat(last_error="no disk")) == "x: no disk"
     assert (peer.state, peer.load, peer.last_error) == ("playing", Load(0.5, 1, 2), "no disk")
+
+
+def test_an_error_is_shown_for_a_while_after_it_was_last_told() -> None:
+    peer = peer_of("x")
+    peer.tells(0.0, Heartbeat(last_error="no disk"))
+    peer.tells(5.0, Heartbeat(last_error="no disk"))
+    peer.tells(9.0, Heartbeat(state="working"))
+    assert peer.status(4.0 + ERROR_SECONDS).last_error == "no disk"
+    late = peer.status(5.0 + ERROR_SECONDS)
+    assert (late.last_error, late.state) == ("", "working")
+    assert peer.relay_status(5.0 + ERROR_SECONDS).last_error == ""
+    peer.tells(5.0 + ERROR_SECONDS, Heartbeat(last_error="no disk"))
+    assert peer.status(5.0 + ERROR_SECONDS).last_error == "no disk"
 
 
 def test_lag_is_smoothed_from_the_first_on() -> None:
