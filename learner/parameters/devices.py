@@ -1,7 +1,9 @@
 """Which devices the learner computes on, and whether an error of torch means that a device has failed."""
 
+import os
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -9,6 +11,7 @@ from common.errors import ConfigurationError, UnavailableError
 
 OF_A_DEVICE = ("CUDA error", "CUDA driver error", "CUDNN_STATUS", "cuDNN error", "CUBLAS_STATUS", "NCCL")
 """Parts of torch's error texts about a device; since torch 2.8 most of these errors have a class of their own."""
+NVIDIA_DRIVER = Path("/proc/driver/nvidia")
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,15 @@ def _automatic(present: int) -> Devices:
         try:
             _try(cuda)
         except RuntimeError as error:
-            why = f"the GPU cannot be used: {first_line(error)}"
-            return Devices((torch.device("cpu"),), f'optimizer.device = "auto": the learner computes on the CPU, {why}')
+            return _instead(f"the GPU cannot be used: {first_line(error)}")
         return Devices((cuda,))
+    if NVIDIA_DRIVER.exists() and os.environ.get("CUDA_VISIBLE_DEVICES") != "":  # which hides all GPUs on purpose
+        return _instead("an NVIDIA driver is here, but torch sees no GPU: see `a3cd doctor`")
     return Devices((torch.device("cpu"),))
+
+
+def _instead(why: str) -> Devices:
+    return Devices((torch.device("cpu"),), f'optimizer.device = "auto": the learner computes on the CPU, {why}')
 
 
 def _try(device: torch.device) -> None:

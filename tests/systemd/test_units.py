@@ -88,6 +88,21 @@ def test_with_keys_too(unit: str, drop_in: str) -> None:
     parsed(words[1:])
 
 
+def test_no_list_of_devices_keeps_a_gpu_whose_module_is_loaded_late_from_a_learner(tmp_path: Path) -> None:
+    pairs = list(settings(read("drop-ins", "learner-gpu.conf").decode()))
+    without_list = {"PrivateDevices": "no", "DevicePolicy": "auto", "DeviceAllow": "", "ProtectClock": "no"}
+    assert dict(pairs).items() >= without_list.items()
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    name = "a3cd-learner@.service"
+    whole = SYSTEM.unit(name).decode().replace(SYSTEM.a3cd, "/bin/true")
+    drop_in = read("drop-ins", "learner-gpu.conf").decode().replace("/usr/bin/nvidia-modprobe", "/bin/true")
+    (tmp_path / name).write_text(whole.replace("[Install]", f"{drop_in}\n[Install]"))
+    for other in set(UNITS) - {name}:
+        (tmp_path / other).write_text(SYSTEM.unit(other).decode().replace(SYSTEM.a3cd, "/bin/true"))
+    assert _verified(tmp_path / name, SYSTEM) == ""
+
+
 @_BOTH
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_service_is_watched_and_ends_well(name: str, layout: Layout) -> None:

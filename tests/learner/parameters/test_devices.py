@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ Machine = Callable[..., list[torch.device]]
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     """One with so many GPUs, `broken` ones among them; returns those that were made torch's current one."""
     current: list[torch.device] = []
 
@@ -33,6 +34,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         monkeypatch.setattr(torch.cuda, "device_count", lambda: present)
         monkeypatch.setattr(torch.cuda, "set_device", made_current)
         monkeypatch.setattr(devices, "_try", tried)
+        monkeypatch.setattr(devices, "NVIDIA_DRIVER", tmp_path / "none")
         return current
 
     return one
@@ -75,6 +77,20 @@ def test_one_that_cannot_be_used_is_tried_again_later_or_done_without(machine: M
     found = open_devices("auto")
     assert str(found) == "cpu"
     assert found.trouble.endswith("on the CPU, the GPU cannot be used: " + BUSY.splitlines()[0])
+
+
+@pytest.mark.parametrize(("visible", "told"), [(None, True), ("0", True), ("", False)])
+def test_a_driver_without_a_gpu_is_told_of_unless_all_are_hidden(
+    visible: str | None, told: bool, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine(0)
+    monkeypatch.setattr(devices, "NVIDIA_DRIVER", tmp_path)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    found = open_devices("auto")
+    assert (str(found), "torch sees no GPU" in found.trouble) == ("cpu", told)
+    assert open_devices("cpu").trouble == ""
 
 
 @pytest.mark.parametrize(
