@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
-from common.errors import HOPELESS
 from deploy.backends.base import Backend, Ended, Observation
 from deploy.backends.process import ONE_THREAD
 from deploy.backends.runner import ToolError, last_line, run
@@ -22,7 +21,7 @@ _TRANSIENT = (
     *("--property=CPUSchedulingPolicy=batch", "--property=IOSchedulingClass=idle"),
 )
 """Options of systemd-run. The properties are those of deploy/units/system/a3cd-actor@.service, which explains them;
-after exit code 78 it is the launcher that tries again."""
+after a failure it is the launcher that tries again."""
 
 
 BATCH = 50
@@ -33,8 +32,9 @@ _REFUSED = "a3cd-refused:"
 class SystemdBackend(Backend):
     """Starts and stops the units NAME0.service, NAME1.service, ... with systemctl, and shows all of them in one call.
 
-    systemd starts a crashed actor again by itself. A unit has ended when systemd gave it up or somebody stopped it. A
-    unit whose exit code says that it cannot play is stopped, so that the learner orders the actor elsewhere.
+    A unit has ended when systemd gave it up or somebody stopped it. systemd would start a failed one again by itself,
+    as it does while there is no launcher; that unit is stopped, so that the failure counts, and the launcher starts it
+    again in its own time, or the learner orders the actor elsewhere.
     """
 
     outlives = True
@@ -76,12 +76,13 @@ class SystemdBackend(Backend):
             for slot, unit in self._shown.items()
             if unit.get("ActiveState") in _ALIVE or unit.get("Job", "0") not in ("", "0")
         }
-        if hopeless := {slot for slot, unit in alive.items() if _is_hopeless(unit)}:
-            self.stop(sorted(hopeless))
-            alive = {slot: unit for slot, unit in alive.items() if slot not in hopeless}
+        if failed := {slot for slot, unit in alive.items() if _waits(unit) and unit.get("Result") != "success"}:
+            self.stop(sorted(failed))
+            alive = {slot: unit for slot, unit in alive.items() if slot not in failed}
         starting = {slot for slot, unit in alive.items() if unit.get("ActiveState") not in ("active", "reloading")}
-        failing = (unit for unit in alive.values() if unit.get("SubState", "").startswith("auto-restart"))
-        return Observation(frozenset(alive), frozenset(starting), "; ".join(map(_restarts, failing)))
+        sent_away = (unit["Id"] for unit in alive.values() if _waits(unit))
+        note = "; ".join(f"{name}: its learner sent it away, and systemd is starting it again" for name in sent_away)
+        return Observation(frozenset(alive), frozenset(starting), note)
 
     def exit_status(self, slot: int) -> Ended:
         """Says how an actor ended by its unit's result, with its last words from the journal, if that may be read."""
@@ -145,12 +146,6 @@ class TransientBackend(SystemdBackend):
         return [line.partition(_REFUSED)[2] for line in said.splitlines() if _REFUSED in line]
 
 
-def _is_hopeless(unit: Mapping[str, str]) -> bool:
-    """Whether systemd is about to start a unit again although its last exit code says that this cannot help."""
-    waits = unit.get("SubState", "").startswith("auto-restart") and unit.get("ExecMainCode") == _EXITED
-    return waits and int(unit.get("ExecMainStatus") or 0) in HOPELESS
-
-
-def _restarts(unit: Mapping[str, str]) -> str:
-    result, status = unit.get("Result"), unit.get("ExecMainStatus")
-    return f"{unit['Id']}: systemd is starting it again after result {result} (exit code {status})"
+def _waits(unit: Mapping[str, str]) -> bool:
+    """Whether systemd waits before it starts a unit again, whose processes have ended."""
+    return unit.get("SubState", "").startswith("auto-restart")

@@ -105,23 +105,30 @@ def test_units_beyond_the_slots_are_seen(backend: SystemdBackend, systemd: Syste
     assert backend.observe() == Observation(frozenset({1}))
 
 
-def test_one_that_systemd_starts_again_has_not_ended_and_is_told_of(backend: SystemdBackend, systemd: Systemd) -> None:
-    again = {"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "75"}
-    systemd.put({unit(0): again})
+AGAIN = {"ActiveState": "activating", "SubState": "auto-restart"}
+
+
+def test_one_that_its_learner_sent_away_has_not_ended_and_is_told_of(backend: SystemdBackend, systemd: Systemd) -> None:
+    systemd.put({unit(0): AGAIN | {"Result": "success", "ExecMainCode": "1", "ExecMainStatus": "0"}})
     assert backend.observe() == Observation(
         frozenset({0}),
         frozenset({0}),
-        "a3cd-actor@0.service: systemd is starting it again after result exit-code (exit code 75)",
+        "a3cd-actor@0.service: its learner sent it away, and systemd is starting it again",
     )
+    assert systemd.calls == []
 
 
-@pytest.mark.parametrize("exit_code", [2, 78])
-def test_one_that_says_that_it_cannot_play_is_not_started_again_by_systemd(
-    backend: SystemdBackend, systemd: Systemd, exit_code: int
+@pytest.mark.parametrize(
+    ("result", "code", "status", "exit_code"),
+    [("exit-code", 1, 75, 75), ("exit-code", 1, 78, 78), ("signal", 2, 9, 137), ("watchdog", 3, 6, 134)],
+)
+@pytest.mark.parametrize("state", ["auto-restart", "auto-restart-queued"])
+def test_one_that_failed_is_left_to_the_launcher_and_not_started_again_by_systemd(
+    backend: SystemdBackend, systemd: Systemd, result: str, code: int, status: int, exit_code: int, state: str
 ) -> None:
-    again = {"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainCode": "1"}
-    systemd.put({unit(0): again | {"ExecMainStatus": str(exit_code)}, unit(1): again | {"ExecMainStatus": "75"}})
-    assert backend.observe().alive == {1}
+    failed = {"SubState": state, "Result": result, "ExecMainCode": str(code), "ExecMainStatus": str(status)}
+    systemd.put({unit(0): AGAIN | failed, unit(1): {"ActiveState": "active"}})
+    assert backend.observe() == Observation(frozenset({1}))
     assert backend.exit_status(0).exit_code == exit_code
     assert [call.partition("stop")[2] for call in systemd.calls] == [f" --no-block -- {unit(0)}"]
 
