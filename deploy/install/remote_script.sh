@@ -11,6 +11,7 @@ here=${0%/*}
 a3cd=$venv/bin/a3cd wheels=$venv-wheels keys=$config/keys
 first=${instances%% *}
 stamp=$venv/started-${first:-$verb} # digest of the files in use; it is missing while a deployment is not finished
+all_stamp=$venv/started-all           # digest of what all units share
 changed=no fresh=no
 STEADY=4 PATIENCE=15 # seconds
 
@@ -185,17 +186,12 @@ checked() {
         fail $failed "the settings of run $1 are refused, and nothing was stopped: $(tail -c 2000 "$here/log")"
 }
 
-# Prints the runs whose learners are at work or have failed.
-runs() { at_work 'a3cd-learner@*.service' | sed 's/^a3cd-learner@\(.*\)\.service$/\1/'; }
-
 check_settings() {
     [ "$act" = yes ] && ! current || return 0
-    case $verb in
-    learner) checked "$run" "$here/config/runs/$run.toml" ;;
-    upgrade) for one in $(runs); do
+    [ "$verb" != learner ] || checked "$run" "$here/config/runs/$run.toml"
+    for one in $(to_restart | sed -n 's/^a3cd-learner@\(.*\)\.service$/\1/p'); do
         [ ! -f "$config/runs/$one.toml" ] || checked "$one" "$config/runs/$one.toml"
-    done ;;
-    esac
+    done
 }
 
 users_and_folders() {
@@ -283,21 +279,29 @@ stays() {
 }
 
 restart() {
+    [ $# -gt 0 ] || return 0
     ctl reset-failed "$@" 2>/dev/null || true
     ctl restart --no-block "$@" && stays "$@"
 }
 
-again() { step "$1" ctl try-restart --no-block 'a3cd-actor@*.service'; }
-
-restart_what_runs() {
-    set -- $(at_work 'a3cd-learner@*.service' a3cd-relay.service a3cd-launcher.service 'a3cd-actor@*.service' \
-        a3cd-evaluator.service)
-    [ $# = 0 ] || restart "$@"
+# Prints the units, besides those deployed, for which something is new: the software and unit files, which all share, or
+# the settings and keys of those that play. An upgrade tries those that failed, too.
+to_restart() {
+    kinds=none
+    case $verb in actors | launcher) kinds=evaluator ;; esac
+    [ "$(cat "$all_stamp" 2>/dev/null)" = "$shared" ] || kinds='.*'
+    [ "$verb" != upgrade ] || { at_work 'a3cd-*.service' && return; }
+    ctl list-units --all --plain --no-legend 'a3cd-*.service' | awk '$3 !~ /inactive|failed/ { print $1 }' |
+        grep -xE "a3cd-$kinds\.service" | grep -vxF "$(printf '%s\n' $instances)" || true
 }
 
 start() {
-    [ "$verb" != launcher ] || current || again "restart of its actors"
+    current && others= || others=$(to_restart)
+    [ "$verb" != launcher ] || others=$(echo "$others" | grep -v '^a3cd-actor@') || true
+    [ "$verb" != launcher ] || current ||
+        step "restart of its actors" ctl try-restart --no-block 'a3cd-actor@*.service'
     current && running "$@" || step "$*" restart "$@"
+    [ -z "$others" ] || step "restart of the others that run" restart $others
     [ "$(ctl is-enabled a3cd.target "$@" 2>/dev/null | sort -u)" = enabled ] ||
         step "start at boot" ctl enable a3cd.target "$@"
     running a3cd.target || step a3cd.target ctl start --no-block a3cd.target
@@ -362,11 +366,9 @@ remove)
     ;;
 esac
 cd "$here"
-digest=$({
-    head -n 1 wheels.sha256
-    cat constraints.txt
-    find . -path './*/*' ! -path './wheels/*' -type f -exec sha256sum {} + | sort
-} | sha256sum)
+shared=$({ head -n 1 wheels.sha256 && cat constraints.txt units/*.service; } | sha256sum)
+digest=$({ echo "$shared" && find . -path './*/*' ! -path './wheels/*' -type f -exec sha256sum {} + | sort; } |
+    sha256sum)
 software
 users_and_folders
 access
@@ -379,7 +381,7 @@ all config "$config"
 current || step "units read again" ctl daemon-reload
 if [ "$verb" = upgrade ]; then
     broken=$(ctl list-units --state=failed --plain --no-legend 'a3cd-*.service')
-    current && [ -z "$broken" ] || step "restart of what runs" restart_what_runs
+    current && [ -z "$broken" ] || step "restart of what runs" restart $(at_work 'a3cd-*.service')
 else
     [ "$verb" != actors ] || no_launcher
     start $instances
@@ -394,4 +396,4 @@ launcher) # it takes over the actors that run
     [ -z "$extra" ] || step "no actors at boot besides the launcher's" ctl disable $extra
     ;;
 esac
-[ "$act" = no ] || echo "$digest" >"$stamp"
+[ "$act" = no ] || { echo "$shared" >"$all_stamp" && echo "$digest" >"$stamp"; }

@@ -139,3 +139,45 @@ def test_fixed_actors_take_the_launcher_s_place_and_it_takes_theirs(fake: Fake, 
     (boot / "a3cd-actor@0.service").symlink_to("../a3cd-actor@.service")
     assert take(MAKERS["launcher"](fake.system, actors.wheels))[-1] == "no actors at boot besides the launcher's"  # type: ignore[arg-type]
     assert "systemctl --system disable a3cd-actor@0.service" in fake.calls
+
+
+RUNNING = {"a3cd-evaluator": "active", "a3cd-learner@x": "active", "a3cd-relay": "inactive", "a3cd-launcher": "failed"}
+
+
+def others(fake: Fake) -> list[str]:
+    """Units that are restarted besides the actors that are deployed."""
+    restarts = [call.split(" --no-block ")[1] for call in fake.calls if " restart --no-block " in call]
+    return [units for units in restarts if "a3cd-actor@0" not in units]
+
+
+def test_other_units_that_run_get_new_software_and_an_evaluator_new_settings(
+    fake: Fake, take: Take, wheel: Path, actors: Payload
+) -> None:
+    fake.say("listed", "".join(f"{unit}.service loaded {state} x a unit\n" for unit, state in RUNNING.items()))
+    take(actors)
+    fake.forget()
+    assert "restart of the others that run" in take(replace(actors, files={**actors.files, "config/actor.env": b"A=1"}))
+    assert others(fake) == ["a3cd-evaluator.service"]
+    (fake.root / "etc/a3cd/runs").mkdir(parents=True, exist_ok=True)
+    (fake.root / "etc/a3cd/runs/x.toml").touch()
+    newer = wheel.with_name("a3cd-2-py3-none-any.whl")
+    newer.write_bytes(b"a newer wheel")
+    actors = replace(actors, wheels=(newer,))
+    fake.say("wrong", "standard input: no such environment")
+    with pytest.raises(ConfigurationError, match="run x are refused, and nothing was stopped"):
+        take(actors)
+    Path(f"{fake.environment['FAKE_LOG']}.wrong").unlink()
+    fake.forget()
+    assert "restart of the others that run" in take(actors)
+    assert others(fake) == ["a3cd-evaluator.service a3cd-learner@x.service"]
+    assert take(actors) == []
+
+
+def test_a_learner_s_settings_are_no_reason_to_restart_others(fake: Fake, take: Take, wheel: Path) -> None:
+    take(MAKERS["learner"](fake.system, (wheel,)))
+    fake.say("listed", "".join(f"{unit}.service loaded active x a unit\n" for unit in RUNNING))
+    fake.forget()
+    assert "restart of the others that run" not in take(
+        roles.learner(fake.system, (wheel,), "mine", b"seed = 2\n", FAR)
+    )
+    assert others(fake) == ["a3cd-learner@mine.service"]
