@@ -61,7 +61,9 @@ def peers(
         instances = ["a3cd-launcher.service"]
         templates += instances
         options = "A3CD_LAUNCHER_OPTIONS=--insecure" if insecure else ""
-        own["config/launcher.env"] = _environment("launcher.env", f"A3CD_SLOTS={slots}", options)
+        own["config/launcher.env"] = _environment(
+            "launcher.env", f"A3CD_LEARNER={learner}", f"A3CD_SLOTS={slots}", options
+        )
         if not layout.user:
             own["etc/polkit-1/rules.d/50-a3cd.rules"] = read("polkit.rules")
     credential_name = file_name(learner) if credential else ""

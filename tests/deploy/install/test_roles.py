@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,14 @@ def test_files_of_an_actors_host(fake: Fake, take: Take, actors: Payload) -> Non
     assert f"LoadCredential=learner.credential:{written}\n" in drop_in
     written.write_bytes(b"another, made by hand")
     assert take(actors) == []
+
+
+def test_a_launcher_keeps_its_learner_where_actors_are_sent_to_a_relay() -> None:
+    """Its unit reads launcher.env after actor.env."""
+    names = re.findall("^EnvironmentFile=.*/(.*)$", SYSTEM.unit("a3cd-launcher.service").decode(), re.MULTILINE)
+    files = MAKERS["launcher"](SYSTEM, ()).files
+    assert [f"A3CD_LEARNER={AT}\n".encode() in files[f"config/{name}"] for name in names] == [True, True]
+    assert names[-1] == "launcher.env"
 
 
 def test_without_keys_the_unit_loads_none(fake: Fake, wheel: Path, take: Take, actors: Payload) -> None:
