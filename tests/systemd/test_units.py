@@ -120,6 +120,11 @@ def test_a_service_is_watched_and_ends_well(name: str, layout: Layout) -> None:
 
 
 @_BOTH
+def test_an_actor_that_is_killed_for_memory_does_not_end_the_launcher_and_its_others(layout: Layout) -> None:
+    assert ("OOMPolicy", "continue") in settings(layout.unit("a3cd-launcher.service").decode())
+
+
+@_BOTH
 def test_systemd_has_nothing_to_say_of_them(layout: Layout, tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
