@@ -27,7 +27,7 @@ def learner(
     if not _RUN.fullmatch(run):
         raise ConfigurationError(f"{run!r} is no name for a run: letters, digits, dots, dashes, underlines")
     keys = not bind.loopback and not insecure
-    options = "A3CD_LEARNER_OPTIONS=--insecure" if insecure else ""
+    options = "A3CD_INSECURE=--insecure" if insecure else ""  # A3CD_LEARNER_OPTIONS are the operator's, in learner.env
     own = {
         f"config/runs/{run}.toml": config,
         f"config/runs/{run}.env": _environment("learner.env", f"A3CD_BIND={bind}", options),

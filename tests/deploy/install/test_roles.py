@@ -94,6 +94,16 @@ def test_a_relay_without_keys_says_so_to_both_sides() -> None:
     assert b"Environment" not in one.files["units/a3cd-relay.service.d/keys.conf"]
 
 
+@pytest.mark.parametrize("layout", [SYSTEM, USER], ids=["system", "user"])
+def test_a_learner_without_keys_keeps_the_operators_options(layout: Layout) -> None:
+    """A unit reads runs/NAME.env, which is deploy's, after learner.env, which is the operator's."""
+    one = roles.learner(layout, (), "mine", b"", ANYWHERE, insecure=True)
+    lines = one.files["config/runs/mine.env"].decode().splitlines()
+    written = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    assert written == {"A3CD_BIND": str(ANYWHERE), "A3CD_INSECURE": "--insecure"}
+    assert "$A3CD_INSECURE $A3CD_LEARNER_OPTIONS" in layout.unit("a3cd-learner@.service").decode()
+
+
 @pytest.mark.parametrize("name", ["", "a b", "../x", "x;y", "-x", "x" * 65])
 def test_a_runs_name_is_one_that_a_unit_can_have(name: str) -> None:
     with pytest.raises(ConfigurationError, match="is no name for a run"):
