@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import tomllib
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from deploy.cli.command import cli
 
@@ -28,6 +30,27 @@ def test_containers_of_the_manifests(name: str) -> None:
     (block,) = re.findall(r"^ +args:\n((?: +- .*\n)+)", text, re.MULTILINE)
     words = [line.partition(" #")[0].strip().removeprefix("- ") for line in block.splitlines()]
     assert parse(words).info_name == name
+
+
+def test_the_commands_in_the_manifests_make_the_keys_of_their_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    invitation = ""
+    texts = [(DEPLOY / "kubernetes" / f"{name}.yaml").read_text() for name in ("learner", "launcher")]
+    commands = re.findall(r"`(a3cd keys .+?)`|^#   (a3cd keys .+?)(?: +#.*)?$", "".join(texts), re.MULTILINE)
+    for command in map("".join, commands):
+        words = shlex.split(command.replace("INVITATION", invitation))
+        done = CliRunner().invoke(cli, words[1:])
+        assert done.exit_code == 0, f"{command}: {done.output}"
+        invitation = next(iter(re.findall("'(.*#.*)'", done.output)), "")
+    assert len(commands) == 5
+    files = re.findall(r"--from-file=(?:learner\.credential=)?(\S+)", "".join(texts))
+    assert {file for file in files if (tmp_path / file).exists()} == set(files) - {"run.toml"}
+    assert [line.split()[1:] for line in Path("keys/allowed").read_text().splitlines() if line[0] != "#"] == [
+        ["launcher", "launcher"],
+        ["actors", "actor"],
+    ]
 
 
 def test_the_probes_ask_the_learner_itself() -> None:
