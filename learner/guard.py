@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 import zmq
 
 from common.host.process import release_memory, resident_bytes
-from common.host.service.logs import Limited, again
+from common.host.service.logs import LineLimit
 from common.wire import tcp
 from learner.connections import Bounds, Connection, Doorkeeper, Port
 from learner.door import keep_out
@@ -37,6 +37,8 @@ SCAN_BYTES = 8 * 2**20
 """Growth of memory after which the bytes of all connections are counted at once."""
 RELEASE_SECONDS = 1.0
 """Least seconds between two releases of freed memory: the system must clear what the next long message takes anew."""
+LINES_PER_SECOND, LINES_AT_ONCE = 1.0, 20
+"""Log lines about ended connections and refused peers, however many addresses they come from."""
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 """Failed handshakes that are logged. EVENT_HANDSHAKE_FAILED_NO_DETAIL is not: there a connection was just closed, as by
 a probe that only looks at the port."""
@@ -53,7 +55,7 @@ class Guard:
         """`with_keys`: failed handshakes are logged; without keys they come from port scanners only."""
         self._events = _EVENTS | FAILED if with_keys else _EVENTS
         self._keeper = Doorkeeper(bounds)
-        self._limited = Limited(repeat_seconds)
+        self._lines = LineLimit(repeat_seconds, LINES_PER_SECOND, LINES_AT_ONCE)
         self._monitors: dict[zmq.Socket[bytes], tuple[zmq.Socket[bytes], Port]] = {}
         self._connections: dict[tuple[Port, int], Connection] = {}
         """Open connections by port and descriptor, oldest first. The port is part of the key since the events of one
@@ -188,9 +190,9 @@ class Guard:
         return bool(self._young) or (bool(some) and not self._uncounted)
 
     def _failed(self, error: Exception) -> None:
-        repeated = self._limited.admit("guard", time.monotonic())
-        if repeated is not None:
-            _log.error("the guard of the ports failed, and goes on: %r%s", error, again(repeated), exc_info=error)
+        suffix = self._lines.admit(time.monotonic(), "guard", throttled=False)
+        if suffix is not None:
+            _log.error("the guard of the ports failed, and goes on: %r%s", error, suffix, exc_info=error)
         self._closing.wait(LOOK_SECONDS)
 
     def _take_events(self) -> bool:
@@ -248,9 +250,8 @@ class Guard:
             self._say(f"{one.address} {one.port}", f"a connection from {one.address} was ended: it {why}")
 
     def _say(self, key: str, text: str) -> None:
-        repeated = self._limited.admit(key, time.monotonic())
-        if repeated is not None:
-            _log.warning("%s%s", text, again(repeated))
+        if (suffix := self._lines.admit(time.monotonic(), key)) is not None:
+            _log.warning("%s%s", text, suffix)
 
 
 def _events(monitor: zmq.Socket[bytes]) -> Iterator[tuple[int, int]]:

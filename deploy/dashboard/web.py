@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import socket
 import time
 from collections.abc import Sequence
@@ -256,6 +257,8 @@ class Missing(Guarded):
 
 def serve(listener: socket.socket, runs: Sequence[WatchedRun], hosts: Hosts, door: Door | None) -> HTTPServer:
     """Begin to answer on a listening socket, in the running event loop."""
+    # It has a line for each request that is none, from whomever, before any password.
+    logging.getLogger("tornado.general").setLevel(logging.ERROR)
     server = HTTPServer(
         application(runs, hosts, door), max_body_size=MAX_BODY, max_header_size=2**14, idle_connection_timeout=60
     )

@@ -149,6 +149,13 @@ def test_an_error_in_the_thread_is_logged_once_and_it_goes_on(
     assert said[0].exc_info
 
 
+def test_strangers_with_ever_new_addresses_do_not_fill_the_log(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever has an IPv6 network has 2**64 of them."""
+    for number in range(10 * guard.LINES_AT_ONCE):
+        house.guard._say(f"2001:db8::{number:x} control", "a connection was ended")
+    assert guard.LINES_AT_ONCE <= len(caplog.records) < 2 * guard.LINES_AT_ONCE
+
+
 def test_a_peer_without_a_key_is_told_of_once(context: Context, caplog: pytest.LogCaptureFixture) -> None:
     guard = Guard(BOUNDS, repeat_seconds=60.0, with_keys=True)
     router = sockets.router(context, 1000)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
+import socket
 import sys
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
@@ -218,6 +220,16 @@ def test_another_page_cannot_log_in(guarded: Client) -> None:
 def test_a_request_that_is_long_is_refused(guarded: Client) -> None:
     """By its length, before it comes: what is sent after that is not read, and the connection may be reset for it."""
     assert guarded.ask("/login", "POST", Content_Type=_FORM, Content_Length=str(MAX_BODY + 1)).status == 400
+
+
+def test_what_is_no_request_leaves_no_line(guarded: Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    for nonsense in (b"no request\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", guarded.port), timeout=30) as one:
+            one.sendall(nonsense)
+            while one.recv(4096):
+                pass
+    assert [record.name for record in caplog.records if record.name.startswith("tornado")] == []
 
 
 def test_metrics_of_the_runs_that_answer(client: Client) -> None:
