@@ -52,11 +52,11 @@ def test_deployed_again_nothing_changes(service: Service) -> None:
     assert [service.pid(unit) for unit in (LEARNER, LAUNCHER, *ACTORS)] == before
 
 
-def test_a_killed_actor_is_started_again(service: Service) -> None:
+def test_a_killed_actor_is_started_again_and_its_launcher_counts_that(service: Service) -> None:
     before = service.pid(ACTORS[0])
     service.host.run("systemctl", "kill", "--kill-who=main", "--signal=KILL", ACTORS[0])
     service.restarted(ACTORS[0], before)
-    service.training()
+    service.training(lambda status: [fleet.restarts for fleet in status.launchers] == [{"box-0": 1}])
 
 
 def test_a_killed_launcher_is_followed_by_one_that_stops_and_doubles_no_actor(service: Service) -> None:
