@@ -147,8 +147,8 @@ def test_moments_are_merged_into_one_and_those_of_a_liar_go_nowhere() -> None:
     assert count == header.steps == 40
     assert np.allclose(means, rows.mean(axis=0))
     assert np.allclose(squares, np.square(rows - rows.mean(axis=0)).sum(axis=0))
-    far = Moments(20, np.full(2, MAX_MEAN), np.full(2, 80 * MAX_MEAN**2))
-    near = Moments(20, np.full(2, -MAX_MEAN), np.full(2, 80 * MAX_MEAN**2))
+    far = Moments(20, np.full(2, MAX_MEAN), np.zeros(2))
+    near = Moments(20, np.full(2, -MAX_MEAN), np.full(2, 20 * MAX_MEAN**2))
     total.add(summary(), "none", vector(0).tobytes(), far, source="a", number=0)
     with pytest.raises(CodecError, match="moments"):
         total.add(summary(), "none", vector(0).tobytes(), near, source="a", number=0)
