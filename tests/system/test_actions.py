@@ -54,6 +54,7 @@ def test_a_run_learns_by_itself(daemons: Daemons) -> None:
     assert training.errors == []
 
 
+@pytest.mark.long
 def test_it_goes_on_without_an_actor_and_after_the_learner(daemons: Daemons) -> None:
     run_dir = daemons.folder / "run"
     endless = ("--set", "limits.frames=0", "--set", "limits.until_return=1e9")

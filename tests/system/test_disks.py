@@ -73,6 +73,7 @@ def house(tmp_path: Path) -> Iterator[Daemons]:
         yield one
 
 
+@pytest.mark.long
 @needs_disk
 def test_a_disk_that_fills_up_while_the_run_goes_on(disk: Disk, house: Daemons) -> None:
     site = Site(house, disk.path / "run")

@@ -28,6 +28,7 @@ def at_work(training: Daemon, frames: int = 0) -> None:
     training.wait_for_frames(frames)
 
 
+@pytest.mark.long
 def test_interrupted_resumed_and_killed(daemons: Daemons) -> None:
     run_dir = daemons.folder / "run"
     folder = RunFolder(run_dir)

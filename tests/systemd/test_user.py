@@ -19,7 +19,7 @@ from tests.systemd.conftest import prepared
 from tests.systemd.machine import Machine
 from tests.systemd.service import PYTHON, SETTINGS, take
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.timeout(300)]
 AT = Address("127.0.0.1", 5555)
 HOME = "/home/someone"
 UNITS = ("a3cd-learner@cartpole.service", "a3cd-launcher.service", "a3cd-actor@0.service", "a3cd-actor@1.service")
