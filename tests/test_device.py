@@ -148,7 +148,7 @@ def test_acting_stays_on_the_device(observation: Any, lstm: int) -> None:
     model, weights = model_and_weights(settings, observation, discrete(3))
     trainer = trainer_of(model, weights, settings.algorithm)
     server = PolicyServer(trainer, settings, observation, discrete(3))
-    groups = [server.open(0, group) for group in range(2)]
+    groups = [server.open(0, group, 0) for group in range(2)]
     one = unstacked(observation, stack)
     packing = ObservationCodec(one, discrete(3), 2)
     for step in range(2 * steps + 1):

@@ -80,7 +80,7 @@ class ActionExchange(Exchange):
                 raise CodecError("no body")
             if group is None:
                 self._run.peers.took_part(peer)
-                buffer = self._server.open(self._run.spec.actor_seed(peer.seed), message.group)
+                buffer = self._server.open(self._run.spec.actor_seed(peer.seed), message.group, message.step)
                 group = Group(buffer, message.step, now)
             elif group.answer is None and not message.begins:
                 raise CodecError(f"step {message.step} ahead of the actions for it")

@@ -58,8 +58,11 @@ class PolicyServer:
             DeviceFrames(self._transport, self._stack) if on_device and observation.kind == "pixels" else None
         )
 
-    def open(self, seed: int, group: int) -> GroupBuffer:
-        """Return the buffer for the rollouts of a new group of the actor with this seed."""
+    def open(self, seed: int, group: int, step: int) -> GroupBuffer:
+        """Return the buffer for the rollouts of a new group, or one that comes back, of the actor with this seed.
+
+        step: of the group's first message, so that one that comes back does not draw the same actions again.
+        """
         model = self._model
         kept = self._observation if self._frames is None else replace(self._observation, shape=(0,), size=0)
         buffer = RolloutBuffer(
@@ -70,7 +73,7 @@ class PolicyServer:
             state_size=self._model.state_size,
             rewards=reward_transform(self._settings, self._sizes[group], model.normalization, model.extras),
         )
-        rng = sampler(seed, group)
+        rng = sampler(seed, group, step)
         if self._frames is None:
             return GroupBuffer(buffer, self._stack, rng)
         return DeviceGroupBuffer(buffer, self._stack, rng, self._frames)

@@ -155,6 +155,6 @@ def group_seed(seed: int, group: int) -> int:
     return int(np.random.SeedSequence([seed, group, 2]).generate_state(1, np.uint32)[0] >> 1)
 
 
-def sampler(seed: int, group: int) -> np.random.Generator:
-    """Return the generator that samples one group's actions, made from the actor's seed."""
-    return np.random.default_rng([seed, 1, group])
+def sampler(seed: int, group: int, step: int) -> np.random.Generator:
+    """Return the generator that samples one group's actions from a step on, made from the actor's seed."""
+    return np.random.default_rng([seed, 1, group, step])

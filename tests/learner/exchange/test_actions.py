@@ -36,12 +36,12 @@ class NotedServer:
     max_bytes = 1000
 
     def __init__(self) -> None:
-        self.opened: list[tuple[int, int]] = []
+        self.opened: list[tuple[int, int, int]] = []
         self.passes: list[tuple[list[list[bytes]], int]] = []
         self.renewed = 0
 
-    def open(self, seed: int, group: int) -> list[bytes]:
-        self.opened.append((seed, group))
+    def open(self, seed: int, group: int, step: int) -> list[bytes]:
+        self.opened.append((seed, group, step))
         return []
 
     def observe(self, memory: list[bytes], body: Buffer, *, begins: bool, source: str) -> int | None:
@@ -231,7 +231,7 @@ def test_a_group_that_is_not_known_is_told_to_join_again_and_begins() -> None:
     assert refusal.code == "unknown"
     assert run.server.opened == []
     assert acts(run.observe("a", 0, 18, begins=True)) == [("a", 0, 18, b"1")]
-    assert run.server.opened == [(0, 0)]
+    assert run.server.opened == [(0, 0, 18)]
     (refusal,) = sent(run.observe("a", 0, 20), Refused)
     assert refusal.code == "unknown", "a step is missing"
 
@@ -243,13 +243,13 @@ def test_a_group_that_begins_anew_keeps_its_memory_but_not_what_is_in_it() -> No
     run.observe("a", 0, 3, b"anew", begins=True)
     assert len(acts(run.wait())) == 1, "it waits once"
     assert run.server.passes[-1][0] == [[b"anew"]]
-    assert run.server.opened.count((0, 0)) == 1
+    assert len([one for one in run.server.opened if one[:2] == (0, 0)]) == 1
 
 
 def test_each_group_is_opened_with_its_actors_seed() -> None:
     run = Run()
     run.begin()
-    assert run.server.opened == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert run.server.opened == [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1)]
 
 
 def test_an_actor_that_has_played_replaces_nobody_when_it_comes_back() -> None:

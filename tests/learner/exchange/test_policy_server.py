@@ -92,7 +92,7 @@ def exchanged(
         EnvironmentPlayer(welcome_of(seed=seed), settings, outbox) for seed, outbox in zip(SEEDS, outboxes, strict=True)
     ]
     keys = [(actor, group) for actor in range(len(SEEDS)) for group in range(settings.exchange.groups)]
-    memories = {(actor, group): server.open(SEEDS[actor], group) for actor, group in keys}
+    memories = {(actor, group): server.open(SEEDS[actor], group, 0) for actor, group in keys}
     found: dict[tuple[int, int], list[Rollout]] = {key: [] for key in keys}
     for _ in range(steps + 1):
         waiting = []
@@ -116,7 +116,7 @@ def local(server: PolicyServer, trainer: Kept, settings: Settings, seed: int, gr
     """The same weights playing by themselves, with the same seeds, one group alone."""
     copies = group_sizes(settings.environment.num_envs, settings.exchange.groups)[group]
     environments = make(settings.environment, num_envs=copies, seed=group_seed(seed, group))
-    rng = sampler(seed, group)
+    rng = sampler(seed, group, 0)
     collector = Collector(
         environments,
         trainer.model,
@@ -197,7 +197,7 @@ def test_what_running_statistics_are_of_is_counted_once_for_every_group() -> Non
 def test_rewards_that_nothing_can_be_learnt_from_are_refused_and_the_group_goes_on() -> None:
     server, trainer, _ = server_of("environment.reward_scale=1e30", "algorithm.rollout_length=1", "exchange.groups=1")
     bodies = ObservationCodec(ObservationSpec((4,), "box", 4), trainer.model.network.action, 5)
-    memory, yes = server.open(0, 0), np.ones(5, np.bool_)
+    memory, yes = server.open(0, 0, 0), np.ones(5, np.bool_)
 
     def seen(reward: float) -> bytes:
         given = StepBatch(np.zeros((5, 4), np.float32), np.full(5, reward, np.float32), ~yes, yes)
@@ -242,7 +242,7 @@ def test_a_body_that_cannot_be_leaves_all_as_it_was() -> None:
     player.advance(0.0)
     message, body = observed(outbox)
     player.close()
-    memory = server.open(0, 0)
+    memory = server.open(0, 0, 0)
     server.observe(memory, body, begins=True)
     before: NDArray[np.float32] = memory.buffer.observations.copy()
     with pytest.raises(CodecError, match="at least"):
@@ -286,7 +286,7 @@ def test_a_device_acts_and_learns_as_a_cpu_does(observation: ObservationSpec, ls
     sizes = group_sizes(3, 2)
     frame = (1, SIDE, SIDE) if observation is PICTURE else observation.shape
     one = ObservationSpec(frame, observation.kind, math.prod(frame))
-    memories = [[server.open(7, group) for group in range(2)] for server, _, _ in made]
+    memories = [[server.open(7, group, 0) for group in range(2)] for server, _, _ in made]
     for t in range(3 * ROLLOUT + 1):
         bodies = []
         for count in sizes:

@@ -221,7 +221,7 @@ def test_copies_are_split_as_evenly_as_can_be(copies: int, groups: int, sizes: l
 def test_each_group_of_each_actor_has_seeds_of_its_own() -> None:
     pairs = [(seed, group) for seed in range(20) for group in range(8)]
     assert len({group_seed(*pair) for pair in pairs}) == len(pairs)
-    assert len({sampler(*pair).random() for pair in pairs}) == len(pairs)
+    assert len({sampler(*pair, step).random() for pair in pairs for step in (0, 7)}) == 2 * len(pairs)
 
 
 def test_a_discrete_observation_before_a_mask_is_in_its_range() -> None:
