@@ -122,6 +122,7 @@ def test_whatever_a_peer_says_the_statistics_stay_numbers(plains: list[Plain]) -
             total = total.merged(Moments.parse(plain, 1))
         except CodecError:
             continue
+    assert total.usable
     if total.count:
         Moments.from_checkpoint({"moments": total.plain()}, 1)
     assert (total.variances >= 0).all()
