@@ -69,8 +69,9 @@ def read_table(folders: Iterable[Path]) -> Table:
     found: list[FoundRun] = []
     broken: list[str] = []
     named: dict[Path, Path] = {}
-    for run in (run for one in folders for run in all_runs(one)):
-        named.setdefault(run.path.resolve(), run.path)
+    for one in folders:
+        for run in all_runs(one):
+            named.setdefault(run.path.resolve(), run.path)
     for folder in named.values():
         try:
             found.append(_read(RunFolder(folder)))
