@@ -36,7 +36,7 @@ class Network:
         self.seen: dict[int, list[tuple[Step, bool]]] = {}
         """By memory: each observation, and whether the group began with it."""
 
-    def open(self, seed: int, group: int) -> int:
+    def open(self, seed: int, group: int, step: int) -> int:
         self.seen[len(self.seen)] = []
         return len(self.seen) - 1
 
