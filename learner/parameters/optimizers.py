@@ -104,24 +104,33 @@ class Adam(FlatOptimizer):
 
 
 class RMSProp(FlatOptimizer):
-    """A3C's form: g <- a g + (1 - a) d^2; theta <- theta - eta d / sqrt(g + eps), eps inside the root.
+    """A3C's form: g <- a g + (1 - a) d^2; theta <- theta - eta d / sqrt(g / (1 - a^t) + eps), eps inside the root.
 
-    Mnih et al. 2016, https://arxiv.org/abs/1602.01783, section 4 (torch.optim.RMSprop adds eps outside).
+    Mnih et al. 2016, https://arxiv.org/abs/1602.01783, section 4 (torch.optim.RMSprop adds eps outside), with Adam's
+    correction of g's start from 0: without it the first step moves every weight by eta / sqrt(1 - a), ten times eta,
+    which can leave a convolution's units dead. (TensorFlow's form starts from 1 instead, and so with tiny steps.)
     """
 
     def __init__(self, section: Optimizer, vector: Tensor, total_frames: int) -> None:
         super().__init__(section, vector, total_frames)
-        self._state = {"square": torch.zeros_like(vector)}
+        self._state = {"square": torch.zeros_like(vector), "weight": torch.zeros((), device=vector.device)}
         self._root = torch.empty_like(vector)
 
+    def load(self, state: dict[str, Tensor]) -> None:
+        # Checkpoints of before the correction have no weight: theirs has long come to 1.
+        super().load({"weight": torch.ones(())} | state)
+
     def _update(self, gradient: Tensor, learning_rate: float, taken: Tensor | None) -> None:
-        square = self._state["square"]
+        square, weight = self._state["square"], self._state["weight"]
         decay: float | Tensor = self.section.decay
         if taken is not None:
             decay = torch.where(taken, decay, 1.0)
             gradient = torch.where(taken, gradient, 0.0)
         square.mul_(decay).addcmul_(gradient, gradient, value=1 - self.section.decay)
-        torch.add(square, self.section.epsilon, out=self._root).sqrt_()
+        weight.add_((1 - decay) * (1 - weight))
+        if taken is not None:
+            weight = torch.where(taken, weight, 1.0)  # or there would be 0 / 0 until the first that is taken
+        torch.div(square, weight, out=self._root).add_(self.section.epsilon).sqrt_()
         self.vector.addcdiv_(gradient, self._root, value=-learning_rate)
 
 

@@ -50,7 +50,7 @@ def reference(kind: str, gradients: NDArray[np.float32], steps: list[list[float]
             theta -= 0.1 * scale * gradient
         elif kind == "rmsprop":
             square = 0.99 * square + 0.01 * gradient**2
-            theta -= 0.1 * scale * gradient / np.sqrt(square + 1e-5)
+            theta -= 0.1 * scale * gradient / np.sqrt(square / (1 - 0.99**number) + 1e-5)
         else:
             mean = 0.9 * mean + 0.1 * gradient
             square = 0.999 * square + 0.001 * gradient**2

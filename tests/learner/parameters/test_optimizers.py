@@ -35,9 +35,9 @@ def adam_reference(s: Optimizer, theta: np.ndarray, rates: np.ndarray) -> np.nda
 
 def rmsprop_reference(s: Optimizer, theta: np.ndarray, rates: np.ndarray) -> np.ndarray:
     g = np.zeros(SIZE)
-    for d, rate in zip(GRADIENTS.astype(np.float64), rates, strict=True):
+    for t, (d, rate) in enumerate(zip(GRADIENTS.astype(np.float64), rates, strict=True), start=1):
         g = s.decay * g + (1 - s.decay) * d**2
-        theta = theta - rate * d / np.sqrt(g + s.epsilon)
+        theta = theta - rate * d / np.sqrt(g / (1 - s.decay**t) + s.epsilon)
     return theta
 
 
@@ -53,7 +53,7 @@ Reference = Callable[[Optimizer, np.ndarray, np.ndarray], np.ndarray]
 CASES: list[tuple[dict[str, Any], Reference]] = [
     ({"kind": "adam", "epsilon": 1e-3}, adam_reference),
     ({"kind": "adam", "beta1": 0.0, "beta2": 0.9}, adam_reference),
-    ({"kind": "rmsprop", "epsilon": 0.1}, rmsprop_reference),
+    ({"kind": "rmsprop", "epsilon": 0.01}, rmsprop_reference),
     ({"kind": "rmsprop", "decay": 0.9}, rmsprop_reference),
     ({"kind": "sgd"}, sgd_reference),
     ({"kind": "sgd", "momentum": 0.8}, sgd_reference),
