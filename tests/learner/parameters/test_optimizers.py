@@ -68,11 +68,11 @@ def run(optimizer: optimizers.FlatOptimizer, steps: range) -> None:
 @pytest.mark.parametrize(("values", "reference"), CASES)
 @pytest.mark.parametrize("anneal", ["constant", "linear"])
 def test_equals_the_formula(values: dict[str, Any], reference: Reference, anneal: Any) -> None:
-    section = Optimizer(learning_rate=0.02, anneal=anneal, **values)
+    section = Optimizer(learning_rate=0.04, anneal=anneal, **values)
     vector = torch.from_numpy(START.copy())
     run(make(section, vector, TOTAL), range(STEPS))
     left = np.maximum(0.0, 1 - FRAMES / TOTAL) if anneal == "linear" else 1.0
-    expected = reference(section, START.astype(np.float64), 0.02 * SCALES * left)
+    expected = reference(section, START.astype(np.float64), 0.04 * SCALES * left)
     assert np.abs(expected - START).max() > 0.05
     np.testing.assert_allclose(vector.numpy(), expected, rtol=2e-5, atol=2e-6)
 
