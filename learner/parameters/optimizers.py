@@ -108,7 +108,7 @@ class RMSProp(FlatOptimizer):
 
     Mnih et al. 2016, https://arxiv.org/abs/1602.01783, section 4 (torch.optim.RMSprop adds eps outside), with Adam's
     correction of g's start from 0: without it the first step moves every weight by eta / sqrt(1 - a), ten times eta,
-    which can leave a convolution's units dead. (TensorFlow's form starts from 1 instead, and so with tiny steps.)
+    which can leave a convolution's units dead. (TensorFlow 1 starts from 1 instead, and so with tiny steps.)
     """
 
     def __init__(self, section: Optimizer, vector: Tensor, total_frames: int) -> None:

@@ -94,6 +94,39 @@ def test_loading_the_state_continues_bit_exactly(values: dict[str, Any]) -> None
     assert torch.equal(second, whole)
 
 
+def test_no_first_step_is_longer_than_the_learning_rate() -> None:
+    for kind in ("adam", "rmsprop"):
+        vector = torch.zeros(2)
+        make(Optimizer(kind=kind, learning_rate=0.5, epsilon=1e-12), vector, 0).step(
+            torch.tensor([3.0, -1e-3]), scale=1.0, frames=0
+        )
+        assert vector.tolist() == pytest.approx([-0.5, 0.5], rel=1e-3), kind
+
+
+@pytest.mark.parametrize("values", [values for values, _ in CASES])
+def test_steps_not_taken_change_nothing(values: dict[str, Any]) -> None:
+    steps = {True: torch.from_numpy(START.copy()), False: torch.from_numpy(START.copy())}
+    for with_others, vector in steps.items():
+        optimizer = make(Optimizer(**values), vector, 0)
+        for gradient in GRADIENTS:
+            if with_others:
+                optimizer.step(torch.full((SIZE,), float("nan")), scale=1.0, frames=0, taken=torch.tensor(False))
+            optimizer.step(torch.from_numpy(gradient.copy()), scale=1.0, frames=0, taken=torch.tensor(True))
+    assert torch.isfinite(steps[True]).all()
+    assert torch.equal(steps[True], steps[False])
+
+
+def test_a_state_of_before_the_correction_is_one_of_a_long_run() -> None:
+    moved = {}
+    for weight in ({}, {"weight": torch.tensor(1.0)}):
+        vector = torch.zeros(2)
+        optimizer = make(Optimizer(kind="rmsprop", learning_rate=0.5), vector, 0)
+        optimizer.load({"square": torch.full((2,), 4.0), **weight})
+        optimizer.step(torch.ones(2), scale=1.0, frames=0)
+        moved[len(weight)] = float(vector[0])
+    assert moved[0] == moved[1] == pytest.approx(-0.5 / 3.97**0.5, rel=1e-3)
+
+
 def test_a_gradient_is_left_as_it_is() -> None:
     for values, _ in CASES:
         gradient = torch.from_numpy(GRADIENTS[0].copy())
