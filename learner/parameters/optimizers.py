@@ -114,7 +114,7 @@ class RMSProp(FlatOptimizer):
     def __init__(self, section: Optimizer, vector: Tensor, total_frames: int) -> None:
         super().__init__(section, vector, total_frames)
         self._state = {"square": torch.zeros_like(vector), "weight": torch.zeros((), device=vector.device)}
-        self._root = torch.empty_like(vector)
+        self._root, self._one = torch.empty_like(vector), torch.ones((), device=vector.device)
 
     def load(self, state: dict[str, Tensor]) -> None:
         # Checkpoints of before the correction have no weight: theirs has long come to 1.
@@ -127,7 +127,7 @@ class RMSProp(FlatOptimizer):
             decay = torch.where(taken, decay, 1.0)
             gradient = torch.where(taken, gradient, 0.0)
         square.mul_(decay).addcmul_(gradient, gradient, value=1 - self.section.decay)
-        weight.add_((1 - decay) * (1 - weight))
+        weight.lerp_(self._one, 1 - decay)
         if taken is not None:
             weight = torch.where(taken, weight, 1.0)  # or there would be 0 / 0 until the first that is taken
         torch.div(square, weight, out=self._root).add_(self.section.epsilon).sqrt_()

@@ -53,7 +53,7 @@ Reference = Callable[[Optimizer, np.ndarray, np.ndarray], np.ndarray]
 CASES: list[tuple[dict[str, Any], Reference]] = [
     ({"kind": "adam", "epsilon": 1e-3}, adam_reference),
     ({"kind": "adam", "beta1": 0.0, "beta2": 0.9}, adam_reference),
-    ({"kind": "rmsprop", "epsilon": 0.01}, rmsprop_reference),
+    ({"kind": "rmsprop", "epsilon": 0.1}, rmsprop_reference),
     ({"kind": "rmsprop", "decay": 0.9}, rmsprop_reference),
     ({"kind": "sgd"}, sgd_reference),
     ({"kind": "sgd", "momentum": 0.8}, sgd_reference),
@@ -117,13 +117,13 @@ def test_steps_not_taken_change_nothing(values: dict[str, Any]) -> None:
 
 
 def test_a_state_of_before_the_correction_is_one_of_a_long_run() -> None:
-    moved = {}
+    moved = []
     for weight in ({}, {"weight": torch.tensor(1.0)}):
         vector = torch.zeros(2)
         optimizer = make(Optimizer(kind="rmsprop", learning_rate=0.5), vector, 0)
         optimizer.load({"square": torch.full((2,), 4.0), **weight})
         optimizer.step(torch.ones(2), scale=1.0, frames=0)
-        moved[len(weight)] = float(vector[0])
+        moved.append(float(vector[0]))
     assert moved[0] == moved[1] == pytest.approx(-0.5 / 3.97**0.5, rel=1e-3)
 
 
