@@ -32,6 +32,7 @@ from common.settings.exchanges import momentum, most_in_message, staleness_polic
 from common.settings.exchanges import resolve as resolve_exchange
 from common.settings.sections import Settings
 from learner.arithmetic import set_arithmetic
+from learner.background import background
 from learner.core import LearnerCore
 from learner.exchange.base import Exchange
 from learner.exchange.make import make as make_exchange
@@ -86,6 +87,8 @@ def assemble(
     devices = open_devices(wanted_device(settings))
     settings = _resolve(settings, str(devices))
     model = build_model(settings, observation, action)
+    if checkpoint is None and model.normalization.pixels:
+        model.background[:] = background(settings.environment, settings.seed)
     _check_headers(model.normalization.counted, most_in_message(settings))
     spec = _spec(folder, record, settings, model, str(devices), weights_port)
     model = model.to(devices.first)

@@ -29,6 +29,7 @@ def weights_and_counters(spec: RunSpec, model: TorchModel, checkpoint: Checkpoin
     if checkpoint is not None:
         moments = Moments.from_checkpoint(checkpoint.state, spec.counted)
         try:
+            model.load_background(checkpoint.optimizer)
             weights.restore(checkpoint.weights, checkpoint.optimizer, moments)
         except ConfigurationError as error:
             raise _unfit(spec, checkpoint, error) from error

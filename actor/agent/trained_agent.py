@@ -78,4 +78,5 @@ def load_weights(run: TrainedRun, model: Model) -> None:
         )
     model.vector[:] = checkpoint.weights
     moments = Moments.from_checkpoint(checkpoint.state, model.normalization.counted)
+    model.load_background(checkpoint.optimizer)
     model.statistics[:] = model.normalization.extras(moments)

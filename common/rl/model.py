@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -20,6 +21,8 @@ from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
 from common.settings.sections import Settings
 
+BACKGROUND = "background"
+"""Name of the background in a checkpoint, beside the optimizer's tensors."""
 Floats = NDArray[np.float32]
 Layout = tuple[tuple[str, tuple[int, ...]], ...]
 """Name and shape of each parameter, in the order of the flat vector."""
@@ -44,7 +47,7 @@ class Model(ABC):
         self.extras = extras
         """(E,): numbers that acting needs and no gradient changes; they travel with the parameters."""
         self.normalization = normalization
-        """The layout of the running statistics, which come first in the extras."""
+        """What is normalised; the running statistics come first in the extras, then the background."""
         self.target = target
         """The target network of an algorithm that has one, else None; the learner sets its parameters."""
 
@@ -52,6 +55,20 @@ class Model(ABC):
     def statistics(self) -> Floats:
         """The running statistics of the normalization, the first of the extras; a view."""
         return self.extras[: self.normalization.size]
+
+    @property
+    def background(self) -> Floats:
+        """The mean picture (C * H * W), then 1 / the deviation from it; empty where none is subtracted. A view."""
+        return self.normalization.background(self.extras)
+
+    def load_background(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take over the background among a checkpoint's tensors; raises ConfigurationError if it is of another size."""
+        saved = tensors.get(BACKGROUND, np.zeros(0, np.float32))
+        if saved.shape != self.background.shape:
+            raise ConfigurationError(
+                f"the checkpoint's background has {saved.size} numbers, not {self.background.size}"
+            )
+        self.background[:] = saved
 
     @property
     def frames(self) -> Floats:
@@ -135,6 +152,8 @@ def plan(
             f"{observation.kind} before {section.kind}: use false"
         )
     decided = replace(action, log_std=section.log_std) if action.kind == "box" else action
-    numbers = observation.size if section.normalize and not pictures else 0
-    normalization = Normalization(numbers, settings.environment.reward_normalize)
-    return decided, normalization, np.concatenate([normalization.extras(), np.zeros(int(values), np.float32)])
+    size = observation.size if section.normalize else 0
+    numbers, pixels = (0, size) if pictures else (size, 0)
+    normalization = Normalization(numbers, settings.environment.reward_normalize, pixels)
+    parts = normalization.extras(), normalization.no_background, np.zeros(int(values), np.float32)
+    return decided, normalization, np.concatenate(parts)

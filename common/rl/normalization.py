@@ -1,4 +1,4 @@
-"""Which numbers are normalised by running statistics, which the learner keeps and sends as extras."""
+"""Which numbers are normalised, and by what: statistics that the learner keeps and sends as extras."""
 
 from dataclasses import dataclass
 
@@ -25,6 +25,8 @@ class Normalization:
     observations: int
     """Numbers of an observation; 0: observations are not normalised."""
     rewards: bool
+    pixels: int = 0
+    """Pixels of a picture (C * H * W) from which the background is subtracted; 0: none is."""
 
     @property
     def counted(self) -> int:
@@ -47,6 +49,15 @@ class Normalization:
             varied, means = moments.variances > 0.0, moments.means[: self.observations]
             deviations = np.where(varied, 1 / np.sqrt(moments.variances + VARIANCE_FLOOR), 1.0)
         return np.concatenate([means, deviations]).astype(np.float32)
+
+    @property
+    def no_background(self) -> Floats:
+        """The background that only divides by 255: a mean picture (pixels,), then 1 / the deviation from it."""
+        return np.append(np.zeros(self.pixels), 1 / 255 if self.pixels else []).astype(np.float32)
+
+    def background(self, extras: Floats) -> Floats:
+        """Return the background in the extras, after the running statistics; a view."""
+        return extras[self.size :][: self.no_background.size]
 
     def reward_scale(self, extras: Floats) -> float:
         return float(extras[self.size - 1]) if self.rewards else 1.0

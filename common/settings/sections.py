@@ -84,7 +84,8 @@ class Network(Section, frozen=True):
     """Box observations are multiplied by this before the first layer (dense only)."""
     normalize: bool = False
     """Observations get mean 0 and deviation 1. Numbers (Box): by their running statistics over all actors, clipped to
-    +-10. Pictures before a conv network: each by its own pixels, instead of being divided by 255."""
+    +-10. Pictures before a conv network: the mean picture of random play is subtracted, and what is left is divided by
+    its deviation, instead of by 255."""
     log_std: Literal["parameter", "state"] = "parameter"
     """Standard deviations of Box actions: one learnt parameter each, or softplus of the network's outputs."""
     shared: bool = True

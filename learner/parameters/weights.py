@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from common.errors import ConfigurationError
+from common.rl.model import BACKGROUND
 from common.rl.moments import Moments, Plain
 from common.rl.normalization import Normalization
 from common.rl.rewards import UNCHANGED
@@ -94,7 +95,7 @@ class Weights:
         size = self.vector.numel()
         if vector.size != size:
             raise ConfigurationError(f"it holds {vector.size} parameters, not {size}")
-        tensors = {name: torch.from_numpy(array) for name, array in state.items()}
+        tensors = {name: torch.from_numpy(array) for name, array in state.items() if name != BACKGROUND}
         copied = tensors.pop(TARGET, torch.zeros(0)) if self.target is not None else None
         if copied is not None and copied.numel() != size:
             raise ConfigurationError(f"its target network has {copied.numel()} parameters, not {size}")
@@ -144,8 +145,13 @@ class Weights:
         return all(_finite(tensor) for tensor in tensors if tensor.is_floating_point())
 
     def state(self) -> dict[str, Tensor]:
-        """Return what a checkpoint keeps besides the vector: the optimizer's statistics and the target network."""
-        return self.optimizer.state() | ({} if self.target is None else {TARGET: self.target.vector})
+        """Return what a checkpoint keeps besides the vector: the optimizer's statistics, target network, background."""
+        background = torch.from_numpy(self._normalization.background(self.extras))
+        return (
+            self.optimizer.state()
+            | ({} if self.target is None else {TARGET: self.target.vector})
+            | ({BACKGROUND: background} if len(background) else {})
+        )
 
     @property
     def moments(self) -> Plain | None:

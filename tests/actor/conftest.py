@@ -8,6 +8,7 @@ import torch
 
 from common.rl.environments.make import make
 from common.rl.environments.names import resolve
+from common.rl.model import BACKGROUND
 from common.rl.moments import Plain
 from common.rl.networks.model import build
 from common.settings.sections import Settings
@@ -47,7 +48,9 @@ def trained_run(tmp_path: Path) -> MakeRun:
                 flat.vector.zero_()
                 network.head_bias.data[(favoured + version - 1) % network.action.width] = 1.0
             state = {"model": named or flat.hash, "moments": moments}
-            writer.write(SaveCheckpoint(version, flat.vector, {}, state, score))
+            levels = torch.linspace(1.0, 0.1, model.background.size)
+            tensors = {BACKGROUND: levels} if len(levels) else {}
+            writer.write(SaveCheckpoint(version, flat.vector, tensors, state, score))
         run.close()
         return run.folder.path
 

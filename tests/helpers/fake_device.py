@@ -13,9 +13,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from common.rl.action_spec import ActionSpec
-from common.rl.networks.around import peel
 from common.rl.networks.model import TorchModel, build
-from common.rl.networks.normalization import Normalized
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Settings
 from learner.parameters.optimizers import make as make_optimizer
@@ -61,9 +59,8 @@ def model_and_weights(
 
 def statistics_apart(model: TorchModel) -> None:
     """Gives the network a copy of its running statistics, as one on another device has."""
-    for around in peel(model.network)[0]:
-        if isinstance(around, Normalized):
-            around._there = around._there.clone()
+    for statistics in model._statistics():
+        statistics.there = statistics.there.clone()
 
 
 class NotHost(Transport):

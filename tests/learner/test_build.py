@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,9 +11,10 @@ import learner.build
 from common.errors import ConfigurationError, EnvironmentMissingError
 from common.rl.networks.model import TorchModel
 from common.wire.messages import Welcome
+from learner.background import background
 from learner.build import check
 from learner.parameters.devices import Devices
-from tests.helpers.built import SMALL, StartCore, body_of, train, weights_of
+from tests.helpers.built import PICTURES, SMALL, StartCore, body_of, train, weights_of
 from tests.helpers.run import hello_of, sent, settings_of
 
 
@@ -88,6 +90,16 @@ def test_the_same_seed_gives_the_same_weights_and_training_changes_them(start: S
 def test_moments_too_large_for_a_header_are_refused_at_the_start(start: StartCore) -> None:
     with pytest.raises(ConfigurationError, match=r"the moments of 8000 numbers .* has room for 524288; use false"):
         start("network.normalize=true", "environment.frame_stack=2000")
+
+
+def test_a_new_run_has_the_background_of_its_environment(start: StartCore) -> None:
+    core = start(*PICTURES, "network.normalize=true", "seed=7")
+    found = weights_of(core).extras
+    np.testing.assert_array_equal(found, background(core.run.spec.settings.environment, 7))
+
+
+def test_without_normalisation_there_is_no_background(start: StartCore) -> None:
+    assert not weights_of(start(*PICTURES)).extras.size
 
 
 def test_a_missing_environment_is_named(start: StartCore) -> None:

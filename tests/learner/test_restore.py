@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from common.errors import ConfigurationError
+from common.rl.model import BACKGROUND
 from common.run.folder import Checkpoint
 from common.wire.messages import Welcome
-from tests.helpers.built import StartCore, body_of, checkpoint_of, train, weights_of
+from tests.helpers.built import PICTURES, StartCore, body_of, checkpoint_of, train, weights_of
 from tests.helpers.run import hello_of, sent
 
 
@@ -94,6 +95,19 @@ def test_an_optimizer_with_other_statistics_is_refused_by_name(start: StartCore)
     checkpoint = checkpoint_of(core)
     with pytest.raises(ConfigurationError, match="sgd needs the state"):
         start("optimizer.kind=sgd", "optimizer.momentum=0.9", checkpoint=checkpoint)
+
+
+def test_the_background_is_kept_and_not_made_again(start: StartCore) -> None:
+    normalized = (*PICTURES, "network.normalize=true")
+    checkpoint = checkpoint_of(start(*normalized))
+    kept = np.linspace(1.0, 2.0, 3 * 6 * 7 + 1, dtype=np.float32)
+    checkpoint.optimizer[BACKGROUND] = kept
+    restored = start(*normalized, checkpoint=checkpoint)
+    np.testing.assert_array_equal(weights_of(restored).extras, kept)
+    np.testing.assert_array_equal(weights_of(restored).state()[BACKGROUND], kept)
+    checkpoint.optimizer[BACKGROUND] = kept[1:]
+    with pytest.raises(ConfigurationError, match="does not fit: the checkpoint's background has 126 numbers, not 127"):
+        start(*normalized, checkpoint=checkpoint)
 
 
 VALUES = ("algorithm.kind=n-step-q", "algorithm.target_frames=50")

@@ -67,10 +67,9 @@ class ConvTrunk(PictureTrunk):
         convolutions: Sequence[Convolution],
         units: int,
         generator: torch.Generator,
-        *,
-        normalize: bool = False,
+        background: Tensor | None = None,
     ) -> None:
-        super().__init__(observation, normalize=normalize)
+        super().__init__(observation, background)
         channels, height, width = self._shape
         layers: list[tuple[Tensor, Tensor, Convolution]] = []
         for index, convolution in enumerate(convolutions):
@@ -91,7 +90,7 @@ class ConvTrunk(PictureTrunk):
         self.architecture = self._described(f"conv {kinds}")
 
     def forward(self, observations: Tensor) -> Tensor:
-        x = pixel_blocks(observations)
+        x = self._arranged(observations)
         for index, (weight, bias, convolution) in enumerate(self._layers):
             if index == 0:
                 x, weight = self._scaled(x, weight)
@@ -101,8 +100,11 @@ class ConvTrunk(PictureTrunk):
             x = conv2d(x.permute(0, 3, 1, 2), weight.permute(0, 3, 1, 2), bias, stride).relu_().permute(0, 2, 3, 1)
         return linear(x.flatten(1), *self._dense).relu_()
 
+    def _arranged(self, pictures: Tensor) -> Tensor:
+        return pixel_blocks(pictures)
+
     def plain(self) -> nn.Sequential:
-        layers = [self._plain_scaling(block=4)]
+        layers = [self._plain_scaling()]
         for weight, _, convolution in self._layers:
             inputs = weight[0].numel() // convolution.kernel**2
             layers += [nn.Conv2d(inputs, len(weight), convolution.kernel, convolution.stride), nn.ReLU()]
@@ -133,7 +135,7 @@ def _square(name: str, shape: tuple[int, ...], convolution: Convolution, layer: 
 
 
 def pixel_blocks(pictures: Tensor) -> Tensor:
-    """Cut uint8 pictures (N, C, H, W) into 4x4 blocks: float32 (N, H // 4, W // 4, 16 C), values still 0..255.
+    """Cut pictures (N, C, H, W) of uint8 or float32 into 4x4 blocks: float32 (N, H // 4, W // 4, 16 C), values kept.
 
     Order within a block: channel, row, column. Pixels beyond the last whole block are left out, as by an 8x8/4
     convolution.
@@ -142,6 +144,9 @@ def pixel_blocks(pictures: Tensor) -> Tensor:
     rows, columns = height // 4, width // 4
     if (4 * rows, 4 * columns) != (height, width):
         pictures = pictures[:, :, : 4 * rows, : 4 * columns]
+    if pictures.dtype != torch.uint8:
+        blocks = pictures.reshape(n, channels, rows, 4, columns, 4).permute(0, 2, 4, 1, 3, 5)
+        return blocks.reshape(n, rows, columns, 16 * channels)
     # Four neighbouring pixels move as one int32, and two plain transpositions are faster than one permutation of five
     # axes: 16 us a frame instead of 120.
     words = pictures.contiguous().view(torch.int32).view(n, channels, rows, 4, columns)

@@ -30,8 +30,10 @@ class ImpalaTrunk(PictureTrunk):
     # A picture of 84x84 has 0.9 MB of activations after the first convolution and its maximum.
     chunk = 32
 
-    def __init__(self, observation: ObservationSpec, generator: torch.Generator, *, normalize: bool = False) -> None:
-        super().__init__(observation, normalize=normalize)
+    def __init__(
+        self, observation: ObservationSpec, generator: torch.Generator, background: Tensor | None = None
+    ) -> None:
+        super().__init__(observation, background)
         channels, height, width = self._shape
         layers = []
         for section, outputs in enumerate(SECTIONS):
@@ -48,7 +50,7 @@ class ImpalaTrunk(PictureTrunk):
         self.architecture = self._described("conv impala")
 
     def forward(self, observations: Tensor) -> Tensor:
-        x, first = self._scaled(observations.float(), self._layers[0][0])
+        x, first = self._scaled(self._arranged(observations), self._layers[0][0])
         x = x.contiguous(memory_format=torch.channels_last)
         layers = iter(self._layers)
         for section in range(len(SECTIONS)):
@@ -60,6 +62,9 @@ class ImpalaTrunk(PictureTrunk):
                 x = _conv(branch, *next(layers)).add_(x)
         x = x.permute(0, 2, 3, 1).flatten(1).relu()
         return linear(x, *self._dense).relu_()
+
+    def _arranged(self, pictures: Tensor) -> Tensor:
+        return pictures.float()
 
     def plain(self) -> nn.Sequential:
         modules = [self._plain_scaling()]

@@ -17,12 +17,13 @@ from common.rl.arrays import Array
 from common.rl.model import Floats, Model, plan
 from common.rl.networks import acceleration, registry
 from common.rl.networks.acceleration import Features
-from common.rl.networks.around import peel
 from common.rl.networks.chunks import Chunks
 from common.rl.networks.flat import flatten
 from common.rl.networks.heads import PolicyValue
 from common.rl.networks.masking import Masked
 from common.rl.networks.normalization import Normalized
+from common.rl.networks.pictures import PictureTrunk
+from common.rl.networks.statistics import Statistics
 from common.rl.networks.tensors import TENSORS
 from common.rl.normalization import Normalization
 from common.rl.observation_spec import ObservationSpec
@@ -55,8 +56,8 @@ class TorchModel(Model):
 
     def renew_statistics(self) -> None:
         """Take over the running statistics as they are now; a network on a CPU always has those."""
-        for normalized in self._normalized():
-            normalized.renew(self.flat.vector.device)
+        for statistics in self._statistics():
+            statistics.renew(self.flat.vector.device)
         if self.target is not None:
             self.target.renew_statistics()
 
@@ -75,12 +76,13 @@ class TorchModel(Model):
             id(one): nn.Parameter(one.detach().to(own, copy=True)) for one in self.network.parameters()
         }
         given |= {id(one): one.detach().to(own, copy=True) for one in self.network.buffers()}
-        for normalized in self._normalized():  # both share the statistics, which change in place
-            given[id(normalized.mean_and_scale)] = normalized.mean_and_scale
+        for statistics in self._statistics():  # both share those in the extras, which change in place
+            given[id(statistics.shared)] = statistics.shared
         return TorchModel(copy.deepcopy(self.network, given), self.extras, self.normalization)
 
-    def _normalized(self) -> list[Normalized]:
-        return [around for around in peel(self.network)[0] if isinstance(around, Normalized)]
+    def _statistics(self) -> list[Statistics]:
+        found = (one.statistics for one in self.network.modules() if isinstance(one, Normalized | PictureTrunk))
+        return [statistics for statistics in found if statistics is not None]
 
     def accelerate(self, probe: Tensor, *, bfloat16: bool, compiled: bool) -> None:
         """From now on compute outputs and gradients, but not steps, by `acceleration.features`; raises as that does."""
@@ -195,9 +197,10 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
     Raises ConfigurationError where the network or the algorithm does not fit the observations or the actions.
     """
     decided, normalization, extras = plan(settings, observation, action)
+    background = torch.from_numpy(normalization.background(extras)) if normalization.pixels else None
 
     def one(target: TorchModel | None) -> TorchModel:
-        network = registry.build(settings.network, observation.bare, decided, settings.seed)
+        network = registry.build(settings.network, observation.bare, decided, settings.seed, background)
         if normalization.observations:
             network = Normalized(network, torch.from_numpy(extras), normalization.observations)
         if observation.seen is not None:

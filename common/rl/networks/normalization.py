@@ -5,6 +5,7 @@ from torch import Tensor
 
 from common.rl.networks.around import Around
 from common.rl.networks.heads import PolicyValue
+from common.rl.networks.statistics import Statistics
 from common.rl.normalization import MAX_NORMALIZED
 
 
@@ -14,16 +15,8 @@ class Normalized(Around):
     def __init__(self, network: PolicyValue, extras: Tensor, numbers: int) -> None:
         """numbers: in an observation. extras: laid out by `common.rl.normalization`; they may change in place."""
         super().__init__(network, "normalized")
-        self.mean_and_scale = extras[: 2 * numbers].view(2, numbers)
-        self._there = self.mean_and_scale
-
-    def renew(self, device: torch.device) -> None:
-        """Take over the statistics as they are now, for passes on this device; a CPU always has those of now."""
-        now = on_device(self.mean_and_scale, device)
-        if self._there.device == now.device:
-            self._there.copy_(now)  # at the same place, where a recorded pass reads them
-        else:
-            self._there = now
+        self.statistics = Statistics(extras[: 2 * numbers].view(2, numbers))
+        """(2, numbers): means, and 1 / deviations."""
 
     def features(self, observations: Tensor) -> Tensor:
         return self.inner.features(self._normalized(observations))
@@ -36,12 +29,5 @@ class Normalized(Around):
         return self.inner.step(self._normalized(observations), state)
 
     def _normalized(self, observations: Tensor) -> Tensor:
-        mean, scale = self._there.view(2, *observations.shape[1:]).unbind()
+        mean, scale = self.statistics.there.view(2, *observations.shape[1:]).unbind()
         return ((observations - mean) * scale).clamp_(-MAX_NORMALIZED, MAX_NORMALIZED)
-
-
-def on_device(statistics: Tensor, device: torch.device) -> Tensor:
-    """Return the statistics, as they are now, on the device. Pinned, else the host would wait for the device."""
-    if device.type == "cuda":
-        statistics = statistics.pin_memory()  # a copy, which the allocator does not reuse before it is transferred
-    return statistics.to(device, non_blocking=True)

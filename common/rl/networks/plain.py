@@ -45,7 +45,7 @@ class PlainNetwork(nn.Module):
         self.normalize: Normalize | None = None
         for one in around:
             if isinstance(one, Normalized):
-                mean, scale = one.mean_and_scale.view(2, *observation.bare.shape)
+                mean, scale = one.statistics.shared.view(2, *observation.bare.shape)
                 self.normalize = Normalize(mean, scale, MAX_NORMALIZED)
         action = network.action
         self.log_std = nn.Parameter(torch.zeros(action.count)) if action.outputs < action.width else None

@@ -6,22 +6,10 @@ They make up the networks for use outside of a3cd.
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm, one_hot
+from torch.nn.functional import one_hot
 
 from common.rl.named_tensors import NamedTensor
 from common.rl.observation_spec import ObservationSpec
-
-BLANK = 1.0
-"""Added to the variance of a picture's values 0..255, so that a picture of a single colour becomes 0."""
-
-
-def normalized(pictures: Tensor) -> Tensor:
-    """Return float pictures (N, ...) of values 0..255, each with mean 0 and deviation 1 (less, if of little contrast).
-
-    What moves is a small part of a picture. With the usual division by 255, its values are small beside the grey of
-    all that does not move, and it is learnt late.
-    """
-    return layer_norm(pictures, pictures.shape[1:], eps=BLANK)
 
 
 def channels_last(name: str, shape: tuple[int, ...]) -> NamedTensor:
@@ -87,20 +75,19 @@ class Normalize(nn.Module):
         return ((x - self.mean) * self.scale).clamp(-self.limit, self.limit)
 
 
-class NormalizePicture(nn.Module):
-    """Pictures of any type as float32, each with mean 0 and deviation 1; rows and columns beyond the last whole `block`
-    are left out."""
+class SubtractBackground(nn.Module):
+    """(x - background) * scale, of pictures of any type."""
 
-    def __init__(self, block: int = 1) -> None:
+    background: Tensor
+    scale: Tensor
+
+    def __init__(self, background: Tensor, scale: Tensor) -> None:
         super().__init__()
-        self.block = block
+        self.register_buffer("background", background.clone())
+        self.register_buffer("scale", scale.clone())
 
     def forward(self, x: Tensor) -> Tensor:
-        height, width = (side // self.block * self.block for side in x.shape[-2:])
-        return normalized(x[..., :height, :width].float())
-
-    def extra_repr(self) -> str:
-        return f"block={self.block}"
+        return (x.float() - self.background) * self.scale
 
 
 class Residual(nn.Module):

@@ -1,6 +1,7 @@
 """Builds the network of the `[network]` section."""
 
 import torch
+from torch import Tensor
 
 from common.rl.action_spec import ActionSpec
 from common.rl.dense.layout import trunk_layout
@@ -18,9 +19,12 @@ from common.settings.sections import Network
 _CONVOLUTIONS = {"conv-a3c": conv.A3C, "conv-students": conv.STUDENTS, "conv-nature": conv.NATURE}
 
 
-def build(section: Network, observation: ObservationSpec, action: ActionSpec, seed: int) -> PolicyValue:
+def build(
+    section: Network, observation: ObservationSpec, action: ActionSpec, seed: int, background: Tensor | None = None
+) -> PolicyValue:
     """Build the network of a run; the same arguments give the same parameters on every host.
 
+    background: of pictures, as `PictureTrunk` takes it.
     Raises ConfigurationError if it does not take such observations, or as `own.build` for a module:Class.
     """
     kind = resolve(section.kind, observation)
@@ -32,9 +36,9 @@ def build(section: Network, observation: ObservationSpec, action: ActionSpec, se
         if kind == "dense":
             return DenseTrunk(trunk_layout(section, observation), generator)
         if kind == "conv-impala":
-            return ImpalaTrunk(observation, generator, normalize=section.normalize)
+            return ImpalaTrunk(observation, generator, background)
         convolutions, units = _CONVOLUTIONS[kind]
-        return ConvTrunk(observation, convolutions, units, generator, normalize=section.normalize)
+        return ConvTrunk(observation, convolutions, units, generator, background)
 
     if section.lstm:
         return Recurrent(trunk(), section.lstm, action, generator)

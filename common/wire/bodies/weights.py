@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | the network's parameters, flat | float32 (`fp32`) or float16 (`fp16`) | size |
 | the target network's, with an algorithm that has one | the same | size |
-| the extras: running statistics and the frames of the run | float32 | extras |
+| the extras: running statistics, the background of pictures, the frames of the run | float32 | extras |
 
 The extras stay float32, since half precision would spoil running statistics.
 """

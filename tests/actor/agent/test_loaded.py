@@ -36,6 +36,11 @@ CASES = {
     ),
     "frames": ("environment.id=CartPole-v1", "environment.observation=frames", "environment.frame_stack=2"),
     "game": ("environment.id=ALE/Pong-v5", "environment.max_episode_steps=30"),
+    "normalised game": (
+        "environment.id=ALE/Pong-v5",
+        "environment.max_episode_steps=30",
+        "network.normalize=true",
+    ),
 }
 STATISTICS = (4, [1.0, 2.0, 3.0, 4.0], [4.0, 16.0, 36.0, 64.0])
 

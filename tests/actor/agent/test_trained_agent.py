@@ -16,6 +16,7 @@ from actor.agent.evaluation import play_episodes
 from actor.agent.trained_agent import TrainedAgent, TrainedRun, open_run
 from common.errors import ConfigurationError
 from common.rl.environments.wrappers import PacedEnvironments
+from common.rl.model import BACKGROUND
 from common.settings.sections import Settings
 from learner.record.run_lock import create
 
@@ -89,6 +90,16 @@ def test_observations_are_normalised_by_the_checkpoints_statistics(trained_run: 
     with agent(open_run(path, "best")) as one:
         extras = one.model.extras.tolist()
     np.testing.assert_allclose(extras, [1, 2, 3, 4, 1, 0.5, 1 / 3, 0.25], rtol=1e-6)
+
+
+def test_the_background_is_the_checkpoints(trained_run: MakeRun) -> None:
+    frames = ("environment.id=CartPole-v1", "environment.observation=frames", "network.normalize=true")
+    run = open_run(trained_run(*frames), "best")
+    with agent(run) as one:
+        assert one.model.background.tolist() == run.checkpoint.optimizer[BACKGROUND].tolist()
+    del run.checkpoint.optimizer[BACKGROUND]
+    with pytest.raises(ConfigurationError, match="the checkpoint's background has 0 numbers, not 28225"):
+        TrainedAgent(run, num_envs=1, seed=0, sampled=False)
 
 
 def test_statistics_of_another_size_are_refused(trained_run: MakeRun) -> None:

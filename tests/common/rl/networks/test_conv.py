@@ -8,7 +8,7 @@ from torch.nn.functional import conv2d, linear, pixel_unshuffle
 from common.errors import ConfigurationError
 from common.rl.networks import conv
 from common.rl.networks.conv import Convolution, ConvTrunk, pixel_blocks, space_to_depth
-from tests.common.rl.networks.test_pictures import pixels, plain_scaled
+from tests.common.rl.networks.test_pictures import pixels, plain_scaled, some_background
 
 
 def plain_weight(weight: Tensor, convolution: Convolution, channels: int, first: bool) -> Tensor:
@@ -24,7 +24,7 @@ def plain_weight(weight: Tensor, convolution: Convolution, channels: int, first:
 
 
 def plain_features(trunk: ConvTrunk, x: Tensor, convolutions: tuple[Convolution, ...]) -> Tensor:
-    x = plain_scaled(trunk, x, 4)
+    x = plain_scaled(trunk, x)
     for index, convolution in enumerate(convolutions):
         weight = getattr(trunk, f"conv{index}_weight").double()
         kernel = plain_weight(weight, convolution, x.shape[1], index == 0)
@@ -35,11 +35,11 @@ def plain_features(trunk: ConvTrunk, x: Tensor, convolutions: tuple[Convolution,
 
 @pytest.mark.parametrize("name", ["A3C", "STUDENTS", "NATURE"])
 @pytest.mark.parametrize("shape", [(4, 52, 44), (3, 47, 54), (1, 45, 46)])
-@pytest.mark.parametrize("normalize", [False, True])
-def test_equals_plain_convolutions(name: str, shape: tuple[int, ...], normalize: bool) -> None:
+@pytest.mark.parametrize("subtracts", [False, True])
+def test_equals_plain_convolutions(name: str, shape: tuple[int, ...], subtracts: bool) -> None:
     convolutions, units = getattr(conv, name)
     generator = torch.Generator().manual_seed(5)
-    trunk = ConvTrunk(pixels(*shape), convolutions, units, generator, normalize=normalize)
+    trunk = ConvTrunk(pixels(*shape), convolutions, units, generator, some_background(shape) if subtracts else None)
     for parameter in trunk.parameters():
         parameter.data += 0.02 * torch.randn(parameter.shape, generator=generator)
     x = torch.randint(0, 256, (3, *shape), dtype=torch.uint8, generator=generator)

@@ -8,13 +8,13 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear, max_pool2d
 
 from common.rl.networks.impala import ImpalaTrunk
-from tests.common.rl.networks.test_pictures import pixels, plain_scaled
+from tests.common.rl.networks.test_pictures import pixels, plain_scaled, some_background
 
 
-def make(*shape: int, seed: int = 5, normalize: bool = False) -> tuple[ImpalaTrunk, Tensor]:
+def make(*shape: int, seed: int = 5, subtracts: bool = False) -> tuple[ImpalaTrunk, Tensor]:
     """With biases that are not 0, and a batch of pictures."""
     generator = torch.Generator().manual_seed(seed)
-    trunk = ImpalaTrunk(pixels(*shape), generator, normalize=normalize)
+    trunk = ImpalaTrunk(pixels(*shape), generator, some_background(shape) if subtracts else None)
     for parameter in trunk.parameters():
         parameter.data += 0.02 * torch.randn(parameter.shape, generator=generator)
     return trunk, torch.randint(0, 256, (3, *shape), dtype=torch.uint8, generator=generator)
@@ -44,9 +44,9 @@ def plain(trunk: ImpalaTrunk, pictures: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("shape", [(4, 24, 20), (3, 17, 26), (1, 3, 1)])
-@pytest.mark.parametrize("normalize", [False, True])
-def test_equals_plain_layers(shape: tuple[int, ...], normalize: bool) -> None:
-    trunk, x = make(*shape, normalize=normalize)
+@pytest.mark.parametrize("subtracts", [False, True])
+def test_equals_plain_layers(shape: tuple[int, ...], subtracts: bool) -> None:
+    trunk, x = make(*shape, subtracts=subtracts)
     ours, expected = trunk(x), plain(trunk, x)
     torch.testing.assert_close(ours.double(), expected, atol=1e-4, rtol=1e-4)
 

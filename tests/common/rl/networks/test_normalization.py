@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +10,7 @@ from common.errors import ConfigurationError
 from common.rl.action_spec import discrete
 from common.rl.moments import Moments
 from common.rl.networks.model import build
-from common.rl.networks.normalization import Normalized, on_device
+from common.rl.networks.normalization import Normalized
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Environment, Network, Settings
 
@@ -25,15 +23,6 @@ def settings_of(observations: bool = True, rewards: bool = False, kind: str = "d
     return Settings(
         network=Network(kind=kind, normalize=observations), environment=Environment(reward_normalize=rewards)
     )
-
-
-def test_on_the_way_to_a_gpu_statistics_are_pinned_and_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[object, object]] = []
-    pinned = SimpleNamespace(to=lambda device, non_blocking: asked.append((device, non_blocking)))
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: pinned)
-    on_device(torch.zeros(2), torch.device("cuda:1"))
-    assert asked == [(torch.device("cuda:1"), True)]
-    assert on_device(torch.ones(2), torch.device("cpu")).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("kind", ["dense", "tests.helpers.own_networks:Small"])
@@ -64,13 +53,16 @@ def test_only_numbers_are_normalised_but_before_convolutions(kind: str, observat
 
 
 @pytest.mark.parametrize("kind", ["conv-a3c", "conv-impala"])
-def test_pictures_are_normalised_by_themselves(kind: str) -> None:
+def test_before_convolutions_the_background_is_subtracted(kind: str) -> None:
     model, other = (build(settings_of(on, kind=kind), PICTURE, discrete(3)) for on in (True, False))
     assert not model.normalization.observations
+    assert not other.background.size
     assert model.flat.hash != other.flat.hash
-    dark = torch.randint(0, 100, (2, *PICTURE.shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    bright = dark * 2 + 50
-    torch.testing.assert_close(model.network.features(dark), model.network.features(bright), atol=1e-3, rtol=1e-2)
+    pictures = torch.randint(0, 100, (2, *PICTURE.shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    features = other.network.features(pictures)
+    torch.testing.assert_close(model.network.features(pictures), features, msg="at first they are divided by 255")
+    model.background[:-1] = 7
+    torch.testing.assert_close(model.network.features(pictures + 7), features)
 
 
 def test_normalised_networks_are_others() -> None:

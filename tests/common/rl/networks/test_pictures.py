@@ -20,30 +20,39 @@ def pixels(*shape: int) -> ObservationSpec:
     return ObservationSpec(shape, "pixels", torch.Size(shape).numel())
 
 
-def plain_scaled(trunk: PictureTrunk, x: Tensor, block: int = 1) -> Tensor:
-    """In float64: divided by 255, or what is in whole blocks of each with mean 0 and nearly deviation 1."""
-    if not trunk.architecture.startswith("normalized"):
+def some_background(shape: tuple[int, ...]) -> Tensor:
+    """Whole grey levels, then the scale of a deviation of 25."""
+    levels = torch.randint(0, 256, (torch.Size(shape).numel(),), generator=torch.Generator().manual_seed(3))
+    return torch.cat([levels, torch.tensor([1 / 25])])
+
+
+def plain_scaled(trunk: PictureTrunk, x: Tensor) -> Tensor:
+    """In float64: divided by 255, or less the background and divided by its deviation."""
+    if trunk.statistics is None:
         return x.double() / 255
-    x = x[:, :, : x.shape[2] // block * block, : x.shape[3] // block * block].double()
-    variance, mean = torch.var_mean(x, (1, 2, 3), keepdim=True, correction=0)
-    return (x - mean) / (variance + 1).sqrt()
+    shared = trunk.statistics.shared.double()
+    return (x.double() - shared[:-1].view(x.shape[1:])) * shared[-1]
 
 
-@pytest.mark.parametrize("colour", [0, 255])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_picture_of_one_colour_is_normalised_to_nothing(kind: str, colour: int) -> None:
-    trunk = KINDS[kind](pixels(4, 44, 44), generator=torch.Generator().manual_seed(0), normalize=True)
+def test_nothing_is_seen_before_the_background_and_it_may_change_in_place(kind: str) -> None:
+    background = some_background((4, 44, 44))
+    trunk = KINDS[kind](pixels(4, 44, 44), generator=torch.Generator().manual_seed(0), background=background)
     with torch.no_grad():
-        blank = trunk(torch.full((2, 4, 44, 44), colour, dtype=torch.uint8))
-    torch.testing.assert_close(blank, torch.zeros_like(blank), atol=0.05, rtol=0)
+        seen = trunk(background[:-1].to(torch.uint8).view(1, 4, 44, 44))
+        assert not seen.any()
+        background[:-1].fill_(100.0)
+        assert not trunk(torch.full((1, 4, 44, 44), 100, dtype=torch.uint8)).any()
+        assert trunk(torch.full((1, 4, 44, 44), 150, dtype=torch.uint8)).any()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_for_pictures_of_another_scale_are_of_another_architecture(kind: str) -> None:
-    plain, normalized = (
-        KINDS[kind](pixels(4, 44, 44), generator=torch.Generator(), normalize=choice) for choice in (False, True)
+    plain, other = (
+        KINDS[kind](pixels(4, 44, 44), generator=torch.Generator(), background=one)
+        for one in (None, some_background((4, 44, 44)))
     )
-    assert plain.architecture != normalized.architecture
+    assert plain.architecture != other.architecture
 
 
 @pytest.mark.parametrize(

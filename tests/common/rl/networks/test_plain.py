@@ -12,6 +12,7 @@ from common.rl.named_tensors import to_tensors, to_vector
 from common.rl.networks.model import build
 from common.rl.networks.plain import PlainNetwork, named_tensors
 from common.rl.observation_spec import ObservationSpec
+from tests.common.rl.networks.test_pictures import some_background
 from tests.helpers.run import settings_of
 
 BOX = ObservationSpec((2, 3), "box", 6)
@@ -52,6 +53,8 @@ def test_it_computes_the_same(name: str) -> None:
     model.flat.vector.add_(0.1 * torch.randn(model.size, generator=generator))
     if model.normalization.observations:
         model.statistics[:] = (torch.rand(model.statistics.size, generator=generator) + 0.5).numpy()
+    if model.normalization.pixels:
+        model.background[:] = some_background(observation.shape)
     plain = PlainNetwork(model, observation)
     state = torch.randn(4, model.state_size, generator=generator)
     for _ in range(2):
@@ -99,6 +102,7 @@ def test_parameters_have_the_names_and_shapes_of_pytorch() -> None:
     assert convolutions["trunk.6.weight"] == (256, 32 * 4 * 4)
     assert shapes("lstm")["lstm.weight_ih"] == (16, 5)
     assert shapes("normalised")["normalize.mean"] == (2, 3)
+    assert shapes("normalised pictures")["trunk.0.background"] == GREY.shape
     assert shapes("normalised")["log_std"] == (2,)
     assert {key.partition(".")[0] for key in shapes("students")} == {"policy_trunk", "value_trunk", "policy", "value"}
     assert set(shapes("own")) >= {"own.trunk.1.weight", "own.policy.weight", "log_std"}
@@ -110,7 +114,8 @@ def test_every_number_of_the_vector_has_a_name(name: str) -> None:
     model = build(settings_of(*assignments), observation, action)
     layout = named_tensors(model)
     np.testing.assert_array_equal(to_vector(to_tensors(model.vector, layout), layout), model.vector)
-    names = {key for key in shapes(name) if not key.startswith("normalize.") and key != "lstm.bias_hh"}
+    parameters = PlainNetwork(model, observation).named_parameters()
+    names = {key for key, _ in parameters if key != "lstm.bias_hh"}
     assert {one.name for one in layout} == names
     assert {one.name: one.shape for one in layout}.items() <= shapes(name).items()
 

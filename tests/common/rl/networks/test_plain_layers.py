@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import pytest
 import torch
 
 from common.rl.named_tensors import to_tensors
 from common.rl.networks.plain_layers import (
     Encode,
     Normalize,
-    NormalizePicture,
     Residual,
     Scale,
+    SubtractBackground,
     behind_pictures,
     channels_last,
 )
@@ -41,8 +40,8 @@ def test_what_pytorch_has_no_layers_for() -> None:
     assert Encode(ObservationSpec((1, 2), "pixels", 2), 3.0)(pixels).tolist() == [[1.0, 0.0]]
     normalize = Normalize(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 1.0]), 5.0)
     assert normalize(torch.tensor([[2.0, -9.0]])).tolist() == [[2.0, -5.0]]
-    picture = NormalizePicture(2)(torch.tensor([[[[0, 9, 7], [9, 0, 7], [7, 7, 7]]]], dtype=torch.uint8))
-    assert picture.flatten().tolist() == pytest.approx([side * 4.5 / 21.25**0.5 for side in (-1, 1, 1, -1)])
+    subtract = SubtractBackground(torch.tensor([[[1.0, 9.0]]]), torch.tensor(0.5))
+    assert subtract(torch.tensor([[[[7, 0]]]], dtype=torch.uint8)).tolist() == [[[[3.0, -4.5]]]]
     residual = Residual(2)
     for parameter in residual.parameters():
         torch.nn.init.ones_(parameter)
@@ -51,5 +50,4 @@ def test_what_pytorch_has_no_layers_for() -> None:
 
 def test_they_say_what_they_do() -> None:
     assert repr(Scale(1 / 255)) == "Scale(0.00392157)"
-    assert repr(NormalizePicture(4)) == "NormalizePicture(block=4)"
     assert repr(Encode(ObservationSpec((4,), "box", 4), 0.1)) == "Encode(box, 4, 0.1)"
