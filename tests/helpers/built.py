@@ -18,7 +18,7 @@ from learner.record.checkpoint import CheckpointWriter
 from tests.helpers.run import gradient_of, hello_of, sent
 
 SMALL = ("network.hidden=[8]", "environment.num_envs=2", "limits.window=3")
-PICTURES = ("environment.id=tests.common.rl.environments.broken_environments:Picture-v0", "network.kind=conv-impala")
+PICTURES = ("environment.id=ALE/Pong-v5", "environment.frame_size=36", "environment.frame_stack=1")
 StartCore = Callable[..., LearnerCore]
 """The fixture `start`."""
 

@@ -100,13 +100,15 @@ def test_an_optimizer_with_other_statistics_is_refused_by_name(start: StartCore)
 def test_the_background_is_kept_and_not_made_again(start: StartCore) -> None:
     normalized = (*PICTURES, "network.normalize=true")
     checkpoint = checkpoint_of(start(*normalized))
-    kept = np.linspace(1.0, 2.0, 3 * 6 * 7 + 1, dtype=np.float32)
+    kept = np.linspace(1.0, 2.0, 36 * 36 + 1, dtype=np.float32)
     checkpoint.optimizer[BACKGROUND] = kept
     restored = start(*normalized, checkpoint=checkpoint)
     np.testing.assert_array_equal(weights_of(restored).extras, kept)
     np.testing.assert_array_equal(weights_of(restored).state()[BACKGROUND], kept)
     checkpoint.optimizer[BACKGROUND] = kept[1:]
-    with pytest.raises(ConfigurationError, match="does not fit: the checkpoint's background has 126 numbers, not 127"):
+    with pytest.raises(
+        ConfigurationError, match="does not fit: the checkpoint's background has 1296 numbers, not 1297"
+    ):
         start(*normalized, checkpoint=checkpoint)
 
 
