@@ -13,7 +13,7 @@ TAKES = {
     "codecs": "20 s",
     "environments": "1 min",
     "networks": "1 min",
-    "units": "30 s",
+    "units": "40 s",
     "optimizers": "20 s",
     "goal": "2 min",
     "results": "13 min",
