@@ -1,6 +1,7 @@
 """The background of an environment's pictures, which networks subtract: the mean picture of random play."""
 
 from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from common.rl.distributions.registry import distribution
 from common.rl.environments.make import make
+from common.rl.moments import Moments
 from common.settings.sections import Environment
 
 FRAMES = 1000
@@ -19,13 +21,10 @@ def background(section: Environment, seed: int) -> NDArray[np.float32]:
 
     The deviation is at least 1, of values 0..255. The same seed gives the same background.
     """
-    total, squares = (np.zeros(1) for _ in range(2))
-    for picture in random_play(section, seed, FRAMES):
-        values = picture.reshape(-1).astype(np.float64)
-        total, squares = total + values, squares + values**2
-    mean = total / FRAMES
-    variance = float(np.mean(squares / FRAMES - mean**2))
-    return np.append(mean, max(variance, 1.0) ** -0.5).astype(np.float32)
+    pictures = (Moments.from_rows(picture.reshape(1, -1)) for picture in random_play(section, seed, FRAMES))
+    seen = reduce(Moments.merged, pictures)
+    variance = float(seen.variances.mean())
+    return np.append(seen.means, max(variance, 1.0) ** -0.5).astype(np.float32)
 
 
 def random_play(section: Environment, seed: int, frames: int) -> Iterator[NDArray[Any]]:

@@ -87,10 +87,10 @@ def assemble(
     devices = open_devices(wanted_device(settings))
     settings = _resolve(settings, str(devices))
     model = build_model(settings, observation, action)
-    if checkpoint is None and model.normalization.pixels:
-        model.background[:] = background(settings.environment, settings.seed)
     _check_headers(model.normalization.counted, most_in_message(settings))
     spec = _spec(folder, record, settings, model, str(devices), weights_port)
+    if checkpoint is None and model.normalization.pixels:
+        model.background[:] = background(settings.environment, settings.seed)
     model = model.to(devices.first)
     replicas = Replicas(model, devices.others) if devices.others else None
     unhelpful = _accelerate(replicas or model, settings, observation, devices.first)

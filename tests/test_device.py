@@ -56,8 +56,10 @@ CASES = [
     (settings_of(lstm=4), BOX, "multi-discrete"),
     (settings_of(kind="conv-a3c"), PICTURE, "discrete"),
     (settings_of(kind="conv-nature", optimizer="rmsprop"), PICTURE, "discrete"),
-    (settings_of(kind="conv-impala", optimizer="sgd", normalize=True), PICTURE, "multi-discrete"),
-    (settings_of(PPO, kind="conv-a3c", lstm=8, normalize=True), PICTURE, "discrete"),
+    (settings_of(kind="conv-impala", optimizer="sgd"), PICTURE, "multi-discrete"),
+    (settings_of(kind="conv-impala", normalize=True), PICTURE, "discrete"),
+    (settings_of(PPO, kind="conv-a3c", lstm=8), PICTURE, "discrete"),
+    (settings_of(PPO, kind="conv-a3c", normalize=True), PICTURE, "discrete"),
     (settings_of(PPO, optimizer="rmsprop"), BOX, "box"),
     (settings_of(Algorithm(kind="n-step-q"), kind="conv-a3c"), PICTURE, "discrete"),
     (settings_of(Algorithm(kind="one-step-sarsa")), BOX, "discrete"),
@@ -135,13 +137,13 @@ def test_mixed_devices_are_seen_here() -> None:
         float(model.flat.vector.sum())
 
 
-@pytest.mark.parametrize("observation", [BOX, PICTURE])
+@pytest.mark.parametrize(("observation", "normalize"), [(BOX, True), (PICTURE, False), (PICTURE, True)])
 @pytest.mark.parametrize("lstm", [0, 4])
-def test_acting_stays_on_the_device(observation: Any, lstm: int) -> None:
+def test_acting_stays_on_the_device(observation: Any, normalize: bool, lstm: int) -> None:
     steps, stack = 3, 2 if observation is PICTURE else 1
     settings = Settings(
         algorithm=Algorithm(rollout_length=steps),
-        network=Network(lstm=lstm, normalize=True),
+        network=Network(lstm=lstm, normalize=normalize),
         environment=Environment(num_envs=4, frame_stack=stack),
         exchange=Exchange(kind="actions", groups=2),
     )

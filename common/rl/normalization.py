@@ -57,7 +57,7 @@ class Normalization:
 
     def background(self, extras: Floats) -> Floats:
         """Return the background in the extras, after the running statistics; a view."""
-        return extras[self.size :][: self.no_background.size]
+        return extras[self.size : self.size + self.no_background.size]
 
     def reward_scale(self, extras: Floats) -> float:
         return float(extras[self.size - 1]) if self.rewards else 1.0

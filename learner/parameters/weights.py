@@ -95,6 +95,7 @@ class Weights:
         size = self.vector.numel()
         if vector.size != size:
             raise ConfigurationError(f"it holds {vector.size} parameters, not {size}")
+        # The background is the run's own from its beginning; the model has taken it over (`Model.load_background`).
         tensors = {name: torch.from_numpy(array) for name, array in state.items() if name != BACKGROUND}
         copied = tensors.pop(TARGET, torch.zeros(0)) if self.target is not None else None
         if copied is not None and copied.numel() != size:

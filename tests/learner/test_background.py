@@ -22,7 +22,6 @@ class Flickering:
     """Pictures of three pixels: one is always 200, one is 10 in every second frame, one is 0."""
 
     action = discrete(4)
-    observation = SimpleNamespace(size=3)
 
     def __init__(self) -> None:
         self.actions: list[int] = []

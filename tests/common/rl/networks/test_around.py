@@ -30,6 +30,6 @@ def test_a_twin_has_the_same_statistics_and_other_parameters() -> None:
     twin = model.twin()
     model.statistics[:] = 0.5
     model.flat.vector.zero_()
-    statistics = next(one for one in peel(twin.network)[0] if isinstance(one, Normalized))
-    assert statistics.statistics.shared.tolist() == [[0.5] * 2] * 2
+    normalized = next(one for one in peel(twin.network)[0] if isinstance(one, Normalized))
+    assert normalized.statistics.shared.tolist() == [[0.5] * 2] * 2
     assert torch.count_nonzero(twin.flat.vector)
