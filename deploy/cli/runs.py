@@ -27,15 +27,13 @@ _NUMBERS = ("seed", "frames", "time", "return", "best", "evaluation", "seeds", "
 @click.option(
     "--over",
     type=click.Choice(["frames", "seconds"]),
-    default="frames",
-    show_default=True,
+    show_default="frames",
     help="The x axis of --plot.",
 )
 @click.option(
     "--score",
     type=click.Choice(["training", "evaluation"]),
-    default="training",
-    show_default=True,
+    show_default="training",
     help="The returns of --plot.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print one table with a row for each run instead.")
@@ -50,6 +48,7 @@ def runs(folders: tuple[Path, ...], out: Path | None, over: Any, score: Any, as_
     from deploy.runs.groups import groups
     from deploy.runs.table import read_table
 
+    _check(out, over, score, as_csv, csv_curves)
     if out is not None:
         drawing.check_name(out)
     wanted = folders or (RUNS,)
@@ -65,8 +64,17 @@ def runs(folders: tuple[Path, ...], out: Path | None, over: Any, score: Any, as_
     else:
         show(found)
     if out is not None:
-        drawing.draw(found, out, over, score)
+        drawing.draw(found, out, over or "frames", score or "training")
         click.echo(str(out), err=as_csv or csv_curves)
+
+
+def _check(out: Path | None, over: Any, score: Any, as_csv: bool, csv_curves: bool) -> None:
+    """Refuse options that would change nothing; raises UsageError."""
+    if as_csv and csv_curves:
+        raise click.UsageError("--csv and --csv-curves are two tables: give one of them")
+    for option, given in ("--over", over), ("--score", score):
+        if given and out is None:
+            raise click.UsageError(f"{option} is for the picture of --plot: give --plot FILE as well")
 
 
 def show(found: Sequence[Group]) -> None:

@@ -61,6 +61,8 @@ def simulate(run: str, **given: Any) -> None:
         from deploy.cli.sweep import sweep as run_all
 
         finish(run_all(run, sweep=sweep, seeds=seeds, jobs=jobs, **given))
+    if jobs:
+        raise click.UsageError("--jobs is for many simulations: give --sweep or --seeds as well")
     finish(_one(run, **given))
 
 

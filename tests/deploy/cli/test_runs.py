@@ -82,3 +82,17 @@ def test_bad_input(runs: Path, arguments: list[str], why: str, caplog: pytest.Lo
     run_folder(Path("broken/a")).joinpath("run.json").unlink()
     assert a3cd("runs", *arguments).exit_code == 78
     assert why in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--csv", "--csv-curves"], "give one of them"),
+        (["--over", "frames"], "--over is for the picture of --plot"),
+        (["--score", "evaluation", "--csv"], "--score is for the picture of --plot"),
+    ],
+)
+def test_options_that_would_change_nothing(runs: Path, arguments: list[str], why: str) -> None:
+    result = a3cd("runs", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert why in result.stderr

@@ -79,6 +79,13 @@ def test_what_is_wrong_is_refused_before_a_folder_is_made(tmp_path: Path) -> Non
         assert not (tmp_path / "run").exists()
 
 
+def test_jobs_of_one_simulation(tmp_path: Path) -> None:
+    result = a3cd("simulate", run_file(tmp_path), "--jobs", 2, "--run-dir", tmp_path / "run")
+    assert result.exit_code == 2
+    assert "--jobs is for many simulations" in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_goal_by_evaluation_is_refused(tmp_path: Path) -> None:
     words = ("--until-return", 400, "--set", 'limits.until_return_of="evaluation"', "--run-dir", tmp_path / "run")
     result = a3cd("simulate", run_file(tmp_path, RUN + "evaluation.episodes = 5\n"), *words)
