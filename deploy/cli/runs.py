@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from common.errors import ConfigurationError
 from common.run.runs import RUNS
@@ -27,13 +28,15 @@ _NUMBERS = ("seed", "frames", "time", "return", "best", "evaluation", "seeds", "
 @click.option(
     "--over",
     type=click.Choice(["frames", "seconds"]),
-    show_default="frames",
+    default="frames",
+    show_default=True,
     help="The x axis of --plot.",
 )
 @click.option(
     "--score",
     type=click.Choice(["training", "evaluation"]),
-    show_default="training",
+    default="training",
+    show_default=True,
     help="The returns of --plot.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print one table with a row for each run instead.")
@@ -44,11 +47,12 @@ def runs(folders: tuple[Path, ...], out: Path | None, over: Any, score: Any, as_
     Frames are steps of the agents. `return` is that of training at the end, `best` its highest mean; `evaluation` is
     that of the best weights by an evaluator. Intervals are 95 % ones of the mean, by Student's t, over seeds.
     """
+    _check(out, as_csv, csv_curves)
+    # Imported only now: wrong options should not wait for what the pictures load.
     from deploy.runs import drawing, tidy
     from deploy.runs.groups import groups
     from deploy.runs.table import read_table
 
-    _check(out, over, score, as_csv, csv_curves)
     if out is not None:
         drawing.check_name(out)
     wanted = folders or (RUNS,)
@@ -64,17 +68,18 @@ def runs(folders: tuple[Path, ...], out: Path | None, over: Any, score: Any, as_
     else:
         show(found)
     if out is not None:
-        drawing.draw(found, out, over or "frames", score or "training")
+        drawing.draw(found, out, over, score)
         click.echo(str(out), err=as_csv or csv_curves)
 
 
-def _check(out: Path | None, over: Any, score: Any, as_csv: bool, csv_curves: bool) -> None:
+def _check(out: Path | None, as_csv: bool, csv_curves: bool) -> None:
     """Refuse options that would change nothing; raises UsageError."""
     if as_csv and csv_curves:
         raise click.UsageError("--csv and --csv-curves are two tables: give one of them")
-    for option, given in ("--over", over), ("--score", score):
+    for option in ("over", "score"):
+        given = click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
         if given and out is None:
-            raise click.UsageError(f"{option} is for the picture of --plot: give --plot FILE as well")
+            raise click.UsageError(f"--{option} is for the picture of --plot: give --plot FILE as well")
 
 
 def show(found: Sequence[Group]) -> None:
