@@ -79,7 +79,7 @@ def crew(house: Daemons) -> House:
 
 
 def test_all_are_named_by_status(crew: House) -> None:
-    status = crew.daemons.run("status", crew.address, "--json").result
+    status = crew.daemons.run("status", crew.address, "--json", "--timeout", 60).result
     assert status["state"] == "running"
     origins = {peer["name"]: peer["launcher"] for peer in status["actors"]}
     assert origins == {"by-hand": "", "here-0": "here", "here-1": "here"}
@@ -89,7 +89,7 @@ def test_all_are_named_by_status(crew: House) -> None:
     }
     (fleet,) = status["launchers"]
     assert (fleet["name"], fleet["slots"], fleet["ordered"], fleet["running"]) == ("here", 2, 2, 2)
-    shown = crew.daemons.run("status", crew.address).printed
+    shown = crew.daemons.run("status", crew.address, "--timeout", 60).printed
     for text in ("CartPole-v1", "by-hand", "here-0", "here-1", "running"):
         assert text in shown
 

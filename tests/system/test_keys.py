@@ -70,7 +70,8 @@ def test_the_revoked_one_goes_and_the_others_stay(daemons: Daemons) -> None:
     assert actors["goes"].running
     assert "goes/" in learner.said
     assert "was cut off: its key is not allowed any more" in learner.said
-    assert daemons.run("status", address, code=RefusedError.exit_code).errors[-1].endswith("on its host gives one")
+    stranger = daemons.run("status", address, "--timeout", 60, code=RefusedError.exit_code)
+    assert stranger.errors[-1].endswith("on its host gives one")
 
 
 def test_no_key_takes_all_connections(tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]]) -> None:
@@ -113,11 +114,12 @@ def test_a_key_to_look_with_can_do_nothing_else(daemons: Daemons) -> None:
     words = ("keys", "--keys", keys, "invite", "screen", "--learner", address, "--role", "observer")
     (line,) = daemons.run(*words).printed.splitlines()
     _, command, invitation = shlex.split(line)
-    status = daemons.run(command, invitation, "--keys", screen, "--json")
+    status = daemons.run(command, invitation, "--keys", screen, "--json", "--timeout", 60)
     assert status.result["state"] == "running"
     player = daemons.start("actor", address, "--keys", screen, "--name", "player")
     player.wait_for("the key of screen may be observer, not actor")
-    assert daemons.run("status", address, "--keys", screen, "--json").result["actors_now"] == 0
+    status = daemons.run("status", address, "--keys", screen, "--json", "--timeout", 60)
+    assert status.result["actors_now"] == 0
     assert learner.running
 
 
@@ -144,7 +146,7 @@ def test_a_run_is_led_from_afar_by_who_has_an_operators_key_and_by_nobody_else(d
         command, *rest = order
         refused = daemons.run(command, address, *rest, "--keys", daemons.folder / "lab", code=RefusedError.exit_code)
         assert "the key of lab is no operator's" in refused.errors[-1]
-    scaled = daemons.run("scale", address, 1, "--keys", boss, "--json").result
+    scaled = daemons.run("scale", address, 1, "--keys", boss, "--json", "--timeout", 60).result
     assert (scaled["minimum"], scaled["wanted"], scaled["room"]) == (1, 1, 2)
     launcher.wait_for("orders actors=1")
     saved = daemons.run("checkpoint", address, "--keys", boss, "--json", "--timeout", 60).result
@@ -158,7 +160,9 @@ def test_a_run_is_led_from_afar_by_who_has_an_operators_key_and_by_nobody_else(d
     status = daemons.run("status", address, "--keys", keys, "--json", "--timeout", 60).result
     assert (status["epoch"], status["actors_wanted"]) == (2, 1)
     assert status["why"].startswith("as operator boss/")
-    assert daemons.run("stop", address, "--keys", keys).printed.startswith("stopped; checkpoint of version ")
+    assert daemons.run("stop", address, "--keys", keys, "--timeout", 60).printed.startswith(
+        "stopped; checkpoint of version "
+    )
     assert (again.wait(), launcher.running) == (EXIT_SIGTERM, True)
 
 
