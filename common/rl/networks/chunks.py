@@ -5,7 +5,7 @@ from torch import Tensor
 
 from common.rl.networks.heads import PolicyValue
 
-KEPT_CHUNKS = 16
+KEPT_CHUNKS = 8
 """On a CPU, up to this many chunks keep their graph (0.2 MB a frame for conv nets); beyond, there is a second pass."""
 SHARE = 0.5
 """Fraction of a device's free memory for graphs; the backward pass, the batch and kernels' workspaces need the rest."""
@@ -16,7 +16,7 @@ OTHER_DEVICE_BYTES = 2**30
 
 
 class Chunks:
-    """Decides the size of chunks: on a CPU what fits its cache, elsewhere what fits the device's memory."""
+    """Decides the size of chunks: on a CPU about the network's own, elsewhere what fits the device's memory."""
 
     def __init__(self, network: PolicyValue, device: torch.device) -> None:
         self._network = network
