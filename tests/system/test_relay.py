@@ -110,9 +110,9 @@ def test_keys_let_a_relay_in_and_the_relay_s_own_let_actors_in(daemons: Daemons)
             )
 
         until(at_work, "an actor with a key at a relay with a key")
-    stranger = daemons.start("actor", site)
-    stranger.wait_for("talks only to peers with a key")
-    assert terminate(stranger, actor, relay, learner) == [EXIT_SIGTERM] * 4
+    stranger = daemons.run("actor", site, "--wait", 10, code=75)
+    assert "talks only to peers with a key" in stranger.said
+    assert terminate(actor, relay, learner) == [EXIT_SIGTERM] * 3
 
 
 def test_a_run_whose_actors_send_no_gradients_ends_it(daemons: Daemons) -> None:

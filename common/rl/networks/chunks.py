@@ -5,8 +5,8 @@ from torch import Tensor
 
 from common.rl.networks.heads import PolicyValue
 
-KEPT_CHUNKS = 8
-"""On a CPU, up to this many chunks keep their graph (0.2 MB a frame for conv nets); beyond, there is a second pass."""
+KEPT_CHUNKS = 16
+"""On a CPU, up to this many chunks keep their graph (conv nets: 0.2 MB a frame of 4x84x84); beyond, a second pass."""
 SHARE = 0.5
 """Fraction of a device's free memory for graphs; the backward pass, the batch and kernels' workspaces need the rest."""
 PROBE = 4

@@ -20,7 +20,8 @@ CPU, OTHER = torch.device("cpu"), torch.device("meta")
         (256, 256, True),
         (400, 200, True),
         (1536, 192, True),
-        (1700, 189, False),
+        (3072, 192, True),
+        (3200, 189, False),
     ],
 )
 def test_a_cpu_computes_equal_parts(rows: int, size: int, kept: bool) -> None:
