@@ -35,9 +35,10 @@ quick: install
 test: install
 	$(TESTS) -m 'not long'
 
-# Images, deployments, tutorials from beginning to end, other engines: each takes half a minute or more.
+# Images, deployments, tutorials from beginning to end, other engines: each takes half a minute or more. Only their files
+# are read: to collect all tests takes a minute in each process.
 long: install
-	$(TESTS) -m long
+	$(TESTS) -m long $$(grep -rl --include='test_*.py' pytest.mark.long tests)
 
 # All tests, and the lines that none of them runs; it takes a third longer.
 coverage: install

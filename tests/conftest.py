@@ -25,10 +25,17 @@ settings.register_profile("quick", max_examples=10, **_ANY_SPEED)
 settings.register_profile("many", max_examples=2000, **_ANY_SPEED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if "CI" in os.environ else "random"))
 
+BEGIN_BEFORE = float(os.environ.get("TESTS_BEGIN_BEFORE", "inf"))
+"""Unix time; tests that would begin later are skipped."""
 PATIENCE_SECONDS = 5.0
 """For what is being closed: a child to be reaped, a socket that ZeroMQ's own thread closes."""
 _THIS = psutil.Process()
 _TASKS = Path("/proc/self/task")
+
+
+def pytest_runtest_setup() -> None:
+    if time.time() > BEGIN_BEFORE:
+        pytest.skip("the time for tests was over (TESTS_BEGIN_BEFORE)")
 
 
 @pytest.fixture(scope="session", autouse=True)
