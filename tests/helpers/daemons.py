@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
+from benchmarks.runs import free_port
 from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.run.status import RunStatus
-from common.wire import sockets
 from deploy.cli.observer import Observer
 
 PATIENCE_SECONDS = 100.0
@@ -219,12 +219,8 @@ def daemons(folder: Path, prefix: tuple[str, ...] = ()) -> Iterator[Daemons]:
 
 
 def free_address() -> Address:
-    """Returns an address whose port is free, as is the next port."""
-    pair = sockets.reserve_pair(Address("127.0.0.1", 0))
-    port = pair[0].getsockname()[1]
-    for listener in pair:
-        listener.close()
-    return Address("127.0.0.1", port)
+    """Returns an address whose port is free, as is the next port; no connection is given one of these meanwhile."""
+    return Address("127.0.0.1", free_port())
 
 
 def status_when(
