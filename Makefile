@@ -8,7 +8,7 @@ INSTALLED := .venv/installed
 AUDIT := .venv/audit/bin
 WORKERS ?= 3
 # Each file's tests in one process and in order. Three for two cores: the tests of daemons and hosts mostly wait.
-TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -rs
 UNIT := not (slow or long or system or hosts or learning)
 
 .PHONY: install engines train quick test long coverage fuzz simulate-faults examples check docs audit format bench clean
