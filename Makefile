@@ -36,7 +36,7 @@ test: install
 	$(TESTS) -m 'not long'
 
 # Images, deployments, tutorials from beginning to end, other engines: each takes half a minute or more. Only their files
-# are read: to collect all tests takes a minute in each process.
+# are read: to collect all tests can take a minute in each process.
 long: install
 	$(TESTS) -m long $$(grep -rl --include='test_*.py' pytest.mark.long tests)
 
