@@ -51,7 +51,7 @@ STRANGERS_BYTES = 2**16
 class Connection:
     """A connection that a port has accepted.
 
-    The daemon's thread writes the last three fields, the guard's thread the others.
+    The daemon's thread writes the last four fields, the guard's thread the others.
     """
 
     descriptor: int
@@ -73,6 +73,8 @@ class Connection:
     spoke: bool = False
     """Whether a message has been read from it."""
     key_name: str = ""
+    told: float = 0.0
+    """The last `moved` that was told as progress."""
 
     @property
     def address(self) -> str:

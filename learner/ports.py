@@ -85,7 +85,7 @@ class Ports:
         self._connections: dict[bytes, Connection] = {}
         """Connections on which a message has come, by routing id."""
         self._status: tuple[Status, bytes] | None = None
-        self._asked = self._tidied = time.monotonic()
+        self._tidied = time.monotonic()
         self.all_read = False
         """Whether the last `receive` left no message waiting."""
         for zsocket, port, listener in zip((self._router, self._publisher), PORTS, listeners, strict=True):
@@ -243,18 +243,21 @@ class Ports:
 
         A slow link may need minutes for a long message, in which its sender or receiver says nothing else.
         """
-        asked, self._asked = self._asked, time.monotonic()
-        if self._asked > self._tidied + KEPT_SECONDS:
-            self._tidied = self._asked
-            old = self._asked - KEPT_SECONDS
+        now = time.monotonic()
+        if now > self._tidied + KEPT_SECONDS:
+            self._tidied = now
+            old = now - KEPT_SECONDS
             self._connections = {
                 one: connection for one, connection in self._connections.items() if connection.gone > old
             }
-        return {
-            one: Progress(connection.moved, connection.acknowledged)
-            for one, connection in self._connections.items()
-            if connection.moved > asked
-        }
+        return dict(self._progress())
+
+    def _progress(self) -> Iterator[tuple[bytes, Progress]]:
+        for routing_id, connection in self._connections.items():
+            moved = connection.moved  # the guard may write it later than the time it names, so no clock is compared
+            if moved != connection.told:
+                connection.told = moved
+                yield routing_id, Progress(moved, connection.acknowledged)
 
     def close(self) -> None:
         """Close the ports after the last messages have left."""

@@ -252,6 +252,16 @@ def test_bytes_under_way_are_progress(house: House) -> None:
         assert not list(house.ports.receive(math.inf)), "it is half a message"
 
 
+def test_bytes_that_are_counted_late_are_progress(house: House) -> None:
+    """The guard looked at its clock, then the daemon asked, then the guard wrote down what it had counted."""
+    routing_id, _ = house.say(house.dealer())
+    connection = house.ports._connections[routing_id]
+    looked = time.monotonic()
+    house.ports.progress()
+    connection.count(looked, connection.received + 1, connection.acknowledged)
+    assert list(house.ports.progress()) == [routing_id]
+
+
 def test_much_that_is_read_is_no_flood_with_keys_or_without(house: House, guarded: House) -> None:
     """Ten times the bound, of every length of frame headers."""
     for one, pair in ((house, None), (guarded, LABS[0])):
