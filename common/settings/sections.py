@@ -36,6 +36,10 @@ class Environment(Section, frozen=True):
     """`frames`: rendered pictures, grey, square, stacked (always so for ALE games). `auto`: the environment's own."""
     frame_size: Annotated[int, Meta(ge=20, le=512)] = 84
     """Pixels along each side of a frame (frames only). With half as many a conv network takes a quarter of the time."""
+    crop_top: Share = 0.0
+    """Share of a picture's height that is cut off at the top before it is shrunk (frames only): scores, for example."""
+    crop_bottom: Share = 0.0
+    """As crop_top, at the bottom."""
     frame_skip: Amount = 0
     """Times each action is repeated, rewards summed; 0: 4 for ALE games, else 1."""
     frame_stack: Amount = 0

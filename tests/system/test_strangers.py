@@ -87,8 +87,8 @@ def crew(house: Daemons) -> Iterator[House]:
 
 
 @contextlib.contextmanager
-def meanwhile(attack: Callable[[], None]) -> Iterator[None]:
-    """The attack again and again, in a thread; at least one must get through to its end."""
+def meanwhile(attack: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """The attack again and again, in a thread; yields what tells whether one got through to its end."""
     over, through = threading.Event(), threading.Event()
 
     def go_on() -> None:
@@ -100,8 +100,7 @@ def meanwhile(attack: Callable[[], None]) -> Iterator[None]:
     thread = threading.Thread(target=go_on)
     thread.start()
     try:
-        yield
-        until(through.is_set, "an attack that got through")
+        yield through.is_set
     finally:
         over.set()
         thread.join()
@@ -135,12 +134,15 @@ def thousand_idle(port: int) -> None:
 @pytest.mark.parametrize("attack", [endless_message, flood_and_reset, subscriptions, thousand_idle])
 def test_the_learner_trains_on_and_its_memory_does_not_grow(crew: House, attack: Callable[[int], None]) -> None:
     before, memory, saved = crew.at_work(), crew.process.memory_info().rss, crew.saved()
-    with meanwhile(lambda: attack(crew.address.port)):
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end:
-            assert crew.learner.running, crew.learner
-            assert crew.process.memory_info().rss < memory + 400 * MIB
-            time.sleep(0.05)
+    end = time.monotonic() + SECONDS
+
+    def stands() -> bool:
+        assert crew.learner.running, crew.learner
+        assert crew.process.memory_info().rss < memory + 400 * MIB
+        return time.monotonic() >= end
+
+    with meanwhile(lambda: attack(crew.address.port)) as got_through:
+        until(lambda: stands() and got_through(), "an attack that got through")
         during = crew.at_work(before.gradients)
     after = crew.at_work(during.gradients + 50)
     until(lambda: crew.saved() > saved, "a newer checkpoint")

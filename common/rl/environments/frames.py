@@ -1,4 +1,4 @@
-"""Pictures of an environment as observations: grey (ITU-R 601-2 luma), the whole of it shrunk to a square."""
+"""Pictures of an environment as observations: grey (ITU-R 601-2 luma), cropped, and shrunk to a square."""
 
 from typing import Any
 
@@ -8,6 +8,8 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from PIL import Image
 
+Crop = tuple[float, float]
+"""Shares of a picture's height that are cut off, at its top and at its bottom."""
 _MASKS = (0xFF, 0xFF00, 0xFF0000, 0)
 """Channel masks of a pygame surface in Pillow's order of bytes: red, green, blue, and one unused."""
 
@@ -15,10 +17,11 @@ _MASKS = (0xFF, 0xFF00, 0xFF0000, 0)
 class Camera:
     """Takes pictures of environments that were made with render_mode="rgb_array"."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, crop: Crop = (0.0, 0.0)) -> None:
         """size: pixels along each side of a picture."""
         self.space = Box(0, 255, (1, size, size), np.uint8)
         self._size = size
+        self._crop = crop
 
     def picture(self, environment: gymnasium.Env[Any, Any]) -> NDArray[np.uint8]:
         """Return the current picture, of `space`."""
@@ -28,11 +31,15 @@ class Camera:
         """Return a picture of `space`, from one (height, width, 3)."""
         # pygame's arrays are views of column-major surfaces; Pillow reads those ten times as fast in memory order.
         sideways = picture.strides[0] < picture.strides[1]
-        frame = self._grey(Image.fromarray(picture.swapaxes(0, 1) if sideways else picture))
-        return frame.swapaxes(1, 2) if sideways else frame
+        return self._grey(Image.fromarray(picture.swapaxes(0, 1) if sideways else picture), sideways)
 
-    def _grey(self, image: Image.Image) -> NDArray[np.uint8]:
-        return np.asarray(image.convert("L").resize((self._size, self._size), Image.Resampling.BOX))[None]
+    def _grey(self, image: Image.Image, sideways: bool = False) -> NDArray[np.uint8]:
+        (top, bottom), (width, height) = self._crop, image.size
+        kept: tuple[float, float, float, float] = (0.0, top * height, width, (1 - bottom) * height)
+        if sideways:
+            kept = (top * width, 0.0, (1 - bottom) * width, height)
+        frame = np.asarray(image.convert("L").resize((self._size, self._size), Image.Resampling.BOX, kept))[None]
+        return frame.swapaxes(1, 2) if sideways else frame
 
 
 class FlappyCamera(Camera):
@@ -51,9 +58,9 @@ class FlappyCamera(Camera):
         return self._grey(Image.frombuffer("RGBX", surface.get_size(), surface.get_view("0"), "raw", "RGBX", 0, 1))
 
 
-def camera(environment: gymnasium.Env[Any, Any], size: int) -> Camera:
+def camera(environment: gymnasium.Env[Any, Any], size: int, crop: Crop = (0.0, 0.0)) -> Camera:
     """Return the fastest camera for environments like this one."""
-    return FlappyCamera(size) if can_draw(environment) else Camera(size)
+    return FlappyCamera(size, crop) if can_draw(environment) else Camera(size, crop)
 
 
 def can_draw(environment: gymnasium.Env[Any, Any]) -> bool:

@@ -179,7 +179,8 @@ def interface(section: Environment) -> Interface:
     environments = make(msgspec.structs.replace(section, frame_stack=1, step_seconds=0.0), num_envs=1, seed=0)
     environments.close()
     observation, depth, game = environments.observation, section.frame_stack, is_atari(section.id)
-    camera = Camera(section.frame_size) if section.observation == "frames" else None
+    crop = section.crop_top, section.crop_bottom
+    camera = Camera(section.frame_size, crop) if section.observation == "frames" else None
     return Interface(
         space=camera.space if camera else environments.space,
         actions=environments.actions,

@@ -117,7 +117,7 @@ def _sequential(section: Environment, spec: EnvSpec, num_envs: int, seed: int, r
         seed=seed,
         frames_per_step=section.frame_skip,
         limit=limit,
-        camera=camera(environments[0], section.frame_size) if frames else None,
+        camera=camera(environments[0], section.frame_size, (section.crop_top, section.crop_bottom)) if frames else None,
         bounds=section.action_bounds,
         masks=section.action_masks,
     )

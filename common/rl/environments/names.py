@@ -16,7 +16,8 @@ from common.settings.sections import Environment, Scalar, Settings
 ATARI = "ALE/"
 ATARI_SKIP = 4
 FRAME_STACK = 4
-
+MOST_CROPPED = 0.9
+"""Largest share of a picture's height that may be cut off."""
 
 PACKAGES = {"FlappyBird-": ("flappy_bird_gymnasium", "flappy"), ATARI: ("ale_py", "atari")}
 """Packages whose ids need no `module:` in front: prefix of the ids, module, and the extra of a3cd that installs it."""
@@ -44,8 +45,8 @@ def draws_actions(settings: Settings) -> bool:
 def resolve(section: Environment) -> Environment:
     """Return the section with `auto` and 0 replaced by the values for its environment; max_episode_steps = 0 stays.
 
-    Raises ConfigurationError for the state, wrappers or action masks of an ALE game, and for the lives of another
-    environment.
+    Raises ConfigurationError for the state, wrappers or action masks of an ALE game, for the lives of another
+    environment, and for pictures of which too little is left.
     """
     atari = is_atari(section.id)
     if atari and section.observation == "state":
@@ -56,6 +57,10 @@ def resolve(section: Environment) -> Environment:
         raise ConfigurationError("environment.wrappers: ALE games take none, since they are stepped many at a time")
     if section.action_masks and atari:
         raise ConfigurationError(f"environment.action_masks: {section.id} does not say which actions are allowed")
+    if (cut := section.crop_top + section.crop_bottom) > MOST_CROPPED:
+        raise ConfigurationError(
+            f"environment.crop_top + environment.crop_bottom = {cut:g}: must be at most {MOST_CROPPED:g} of a picture"
+        )
     observation = section.observation
     if observation == "auto":
         observation = "frames" if atari else "state"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from common.errors import ConfigurationError, EnvironmentMissingError
+from common.rl.environments.atari import kept_rows
 from common.rl.environments.base import Environments
 from common.rl.environments.make import make
 from common.settings.sections import Environment, Scalar
@@ -38,6 +39,30 @@ def test_size_skip_stack_and_limit_are_the_sections() -> None:
     assert [index for index, row in enumerate(cut) if all(row)] == [4, 10]
     assert [index for index, row in enumerate(cut) if any(row)] == [4, 10]
     environments.close()
+
+
+@pytest.mark.parametrize(("top", "bottom", "first"), [(0.5, 0.0, 42), (0.0, 0.5, 0), (0.25, 0.25, 21)])
+def test_cropped_frames_show_rows_of_the_whole_screen(top: float, bottom: float, first: int) -> None:
+    whole, cropped = atari(frame_size=84), atari(frame_size=42, crop_top=top, crop_bottom=bottom)
+    assert cropped.observation.shape == (4, 42, 42)
+    pairs = [(whole.reset(), cropped.reset())]
+    for action in np.random.default_rng(0).integers(6, size=40):
+        one, other = (batch.step(np.full(2, action)) for batch in (whole, cropped))
+        pairs.append((one.observations, other.observations))
+    for screen, seen in pairs:
+        rows = screen[:, :, first : first + 42].reshape(2, 4, 42, 42, 2)
+        np.testing.assert_allclose(seen, rows.mean(axis=4), atol=1.5)
+    assert np.ptp(pairs[-1][1]) > 50
+    whole.close()
+    cropped.close()
+
+
+@pytest.mark.parametrize("size", range(36, 90, 7))
+@pytest.mark.parametrize(("top", "bottom"), [(0.16, 0.075), (0.3, 0.0), (0.0, 0.01), (0.9, 0.0), (0.45, 0.45)])
+def test_however_much_is_cut_off_as_many_rows_are_left(size: int, top: float, bottom: float) -> None:
+    height, rows = kept_rows(Environment(frame_size=size, crop_top=top, crop_bottom=bottom))
+    assert rows.stop - rows.start == size and rows.start >= 0 and rows.stop <= height
+    assert abs(rows.start - top * height) <= 1 and abs(height - rows.stop - bottom * height) <= 1
 
 
 def test_rewards_are_not_clipped() -> None:

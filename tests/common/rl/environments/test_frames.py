@@ -41,6 +41,15 @@ def test_each_pixel_is_the_mean_of_its_area(size: int) -> None:
     np.testing.assert_allclose(found[0], expected, atol=1.5)
 
 
+@pytest.mark.parametrize("sideways", [False, True])
+def test_what_is_cropped_is_not_seen(sideways: bool) -> None:
+    picture = np.random.default_rng(2).integers(256, size=(176, 90, 3), dtype=np.uint8)
+    if sideways:
+        picture = np.ascontiguousarray(picture.swapaxes(0, 1)).swapaxes(0, 1)
+    cropped = Camera(44, (0.125, 0.375)).shrunk(picture)
+    np.testing.assert_allclose(cropped.astype(int), frame(picture[22:110], 44).astype(int), atol=1)
+
+
 def test_pictures_that_lie_sideways_in_memory_look_the_same() -> None:
     picture = np.random.default_rng(1).integers(256, size=(120, 90, 3), dtype=np.uint8)
     sideways = np.ascontiguousarray(picture.swapaxes(0, 1)).swapaxes(0, 1)

@@ -174,7 +174,9 @@ def test_of_an_environment() -> None:
     assert game.space == CAMERA.space
     assert (game.observation.shape, game.stack, game.camera) == ((4, 84, 84), FrameStack(4, padded=True), None)
     assert game.actions.space == Discrete(6)
-    seen = interface(MAKE(id="CartPole-v1", observation="frames", frame_size=44, frame_stack=1))
+    seen = interface(MAKE(id="CartPole-v1", observation="frames", frame_size=44, frame_stack=1, crop_top=0.5))
     assert (seen.observation.shape, seen.stack) == ((1, 44, 44), None)
     assert seen.camera is not None
     assert seen.camera.space == seen.space
+    below = np.arange(400)[:, None, None] >= 200
+    assert (seen.camera.shrunk(np.broadcast_to(255 * below, (400, 600, 3)).astype(np.uint8)) == 255).all()
