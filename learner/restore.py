@@ -21,6 +21,7 @@ def weights_and_counters(spec: RunSpec, model: TorchModel, checkpoint: Checkpoin
     optimizer = make_optimizer(settings.optimizer, model.flat.vector, settings.limits.frames)
     counters = Counters() if checkpoint is None else _counters(spec, checkpoint)
     optimizer.factor = counters.learning_rate_factor
+    optimizer.anneal(counters.last_step_frames)
     target = None
     if model.target is not None:
         every = settings.algorithm.target_frames

@@ -33,10 +33,14 @@ class FlatOptimizer(abc.ABC):
         `scale` multiplies the learning rate (staleness); the statistics see the gradient unscaled. `frames`: those of
         the run so far, for annealing. `taken`: a bool () on the device; if it is False, nothing changes.
         """
-        if self._total_frames:
-            self.learning_rate = self.section.learning_rate * max(0.0, 1 - frames / self._total_frames)
+        self.anneal(frames)
         self.step_size = self.learning_rate * self.factor * scale
         self._update(gradient, self.step_size, taken)
+
+    def anneal(self, frames: int) -> None:
+        """Set the learning rate to that of a step after so many frames of the run."""
+        if self._total_frames:
+            self.learning_rate = self.section.learning_rate * max(0.0, 1 - frames / self._total_frames)
 
     @abc.abstractmethod
     def _update(self, gradient: Tensor, learning_rate: float, taken: Tensor | None) -> None:

@@ -33,6 +33,14 @@ def test_a_restored_run_goes_on_as_if_it_had_not_stopped(start: StartCore, kind:
     assert restored.run.stats.counters.version == 4
 
 
+def test_until_its_first_step_a_restored_run_reports_the_learning_rate_of_the_last_one(start: StartCore) -> None:
+    settings = "optimizer.anneal=linear", "optimizer.learning_rate=0.5", "limits.frames=100"
+    core = start(*settings)
+    train(core)
+    restored = start(*settings, checkpoint=checkpoint_of(core))
+    assert weights_of(restored).optimizer.learning_rate == weights_of(core).optimizer.learning_rate < 0.5
+
+
 def test_running_statistics_go_out_with_the_weights_and_survive(start: StartCore) -> None:
     normalize = ("network.normalize=true", "environment.reward_normalize=true")
     core = start(*normalize)
