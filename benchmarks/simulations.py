@@ -35,7 +35,11 @@ MOST_POINTS = 400
 """Most points of a curve that is kept."""
 DIGITS = 3
 """Decimal places of a curve's figures."""
-ADDED: dict[str, object] = {"settings.optimizer.cuda_graphs": False}
+ADDED: dict[str, object] = {
+    "settings.optimizer.cuda_graphs": False,
+    "settings.environment.crop_top": 0.0,
+    "settings.environment.crop_bottom": 0.0,
+}
 """What was added to a Case after outcomes had been kept: its path, and the value with which a run is as it was before.
 
 A case with this value keeps its earlier key. The values are not read from the defaults, so with a changed default it is

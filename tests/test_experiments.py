@@ -101,6 +101,7 @@ def test_an_added_setting_makes_another_case_only_where_it_changes_the_run(monke
     def name(graphs: bool) -> str:
         return file_of(Case("", replace_at(Settings(), {"optimizer.cuda_graphs": graphs})), Path()).name
 
+    monkeypatch.setattr(simulations, "ADDED", {"settings.optimizer.cuda_graphs": False})
     before = name(False), name(True)
     monkeypatch.setattr(simulations, "ADDED", {})
     assert name(False) != before[0] != before[1] == name(True)
