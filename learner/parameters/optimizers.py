@@ -20,7 +20,7 @@ class FlatOptimizer(abc.ABC):
         self.vector = vector
         self._total_frames = total_frames if section.anneal == "linear" else 0
         self.learning_rate = section.learning_rate
-        """Annealed learning rate of the last step, without `scale` and `factor`; before the first, the initial one."""
+        """Annealed learning rate of the last step, without `scale` and `factor`; before any, the initial one."""
         self.step_size = 0.0
         """Learning rate of the last step, with all its factors."""
         self.factor = 1.0

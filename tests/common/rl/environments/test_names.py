@@ -73,6 +73,9 @@ def test_atari_games_have_no_state() -> None:
         resolve(Environment(id="ALE/Pong-v5", wrappers=["a:B"]))
     with pytest.raises(ConfigurationError, match=r"environment\.action_masks: ALE/Pong-v5 does not say which"):
         resolve(Environment(id="ALE/Pong-v5", action_masks=True))
+
+
+def test_something_of_a_picture_must_be_left() -> None:
     with pytest.raises(ConfigurationError, match=r"crop_top \+ environment\.crop_bottom = 0\.95: must be at most 0\.9"):
         resolve(Environment(crop_top=0.5, crop_bottom=0.45))
 
