@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,8 @@ from common.wire import sockets
 PROGRESS_SECONDS = 10.0
 STOP_SECONDS = 10.0
 LAUNCHER = "fleet"
+PORTS = range(26_000, 32_000)
+"""Below the ephemeral ports that the system gives to connections."""
 
 
 class RunFailedError(RuntimeError):
@@ -258,9 +260,9 @@ def spent(process: psutil.Process) -> float:
     return float(sum(process.cpu_times()[:2]))
 
 
-def free_port() -> int:
-    """Return a free port whose successor is free too, below the ephemeral ports that the system assigns."""
-    for port in random.sample(range(20_000, 32_000), 50):
+def free_port(among: Iterable[int] | None = None) -> int:
+    """Return the first port of `among` that is free as is its successor; None: of 50 chosen at random from PORTS."""
+    for port in random.sample(PORTS, 50) if among is None else among:
         try:
             pair = sockets.reserve_pair(Address("127.0.0.1", port))
         except A3cdError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
+import random
 import secrets
 import signal
 import subprocess
@@ -18,7 +20,7 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from benchmarks.runs import free_port
+from benchmarks.runs import PORTS, free_port
 from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.run.status import RunStatus
@@ -31,6 +33,19 @@ _MARK = "A3CD_TEST_FAMILY"
 """Environment variable that marks a process and all its descendants, whoever their parent is by now."""
 BROKEN = Path(__file__).parents[1] / "common" / "rl" / "environments"
 """Folder of the module broken_environments."""
+_SHARE = 500
+"""Number of ports for each of the processes that run tests at once; those of benchmarks come after all shares."""
+
+
+def _own_ports() -> Iterator[int]:
+    """Yields every second port of this process's share without end: all others come before one comes again."""
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    share = range(PORTS.start - _SHARE * (1 + process % 12), PORTS.start)[:_SHARE:2]
+    begin = random.randrange(len(share))  # another session of tests may be under way
+    return itertools.cycle([*share[begin:], *share[:begin]])
+
+
+_PORTS = _own_ports()
 
 T = TypeVar("T")
 
@@ -209,31 +224,35 @@ class Daemons:
 
 @contextmanager
 def daemons(folder: Path, prefix: tuple[str, ...] = ()) -> Iterator[Daemons]:
-    """Yields `Daemons`, and destroys every daemon afterwards."""
+    """Yields `Daemons`, and destroys every daemon afterwards; what they said is printed, for a test that has failed."""
     one = Daemons(folder, prefix)
     try:
         yield one
     finally:
         for daemon in one._started:
             daemon.destroy()
+        print(one)
 
 
 def free_address() -> Address:
-    """Returns an address whose port is free, as is the next port; no connection is given one of these meanwhile."""
-    return Address("127.0.0.1", free_port())
+    """Returns an address whose port is free, as is the next port, and which nobody else is given before it is used."""
+    return Address("127.0.0.1", free_port(itertools.islice(_PORTS, 50)))
 
 
 def status_when(
     address: Address, good: Callable[[RunStatus], object], what: str, seconds: float = PATIENCE_SECONDS
 ) -> RunStatus:
     """Returns the first status of the run at `address` for which `good` is true."""
+    seen: list[RunStatus] = []
     with Observer(LearnerEndpoint(address), ask_seconds=0.1) as observer:
 
         def look() -> RunStatus | None:
-            status = observer.next(1.0)
-            return status if status is not None and good(status) else None
+            if (status := observer.next(1.0)) is not None:
+                seen[:] = [status]
+                return status if good(status) else None
+            return None
 
-        return until(look, what, seconds)
+        return until(look, what, seconds, of=seen)
 
 
 def terminate(*some: Daemon) -> list[int]:
