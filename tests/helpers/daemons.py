@@ -40,7 +40,8 @@ _SHARE = 500
 def _own_ports() -> Iterator[int]:
     """Yields every second port of this process's share without end: all others come before one comes again."""
     process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    share = range(PORTS.start - _SHARE * (1 + process % 12), PORTS.start)[:_SHARE:2]
+    end = PORTS.start - _SHARE * (process % 12)
+    share = range(end - _SHARE, end, 2)
     begin = random.randrange(len(share))  # another session of tests may be under way
     return itertools.cycle([*share[begin:], *share[:begin]])
 
@@ -247,10 +248,11 @@ def status_when(
     with Observer(LearnerEndpoint(address), ask_seconds=0.1) as observer:
 
         def look() -> RunStatus | None:
-            if (status := observer.next(1.0)) is not None:
-                seen[:] = [status]
-                return status if good(status) else None
-            return None
+            status = observer.next(1.0)
+            if status is None:
+                return None
+            seen[:] = [status]
+            return status if good(status) else None
 
         return until(look, what, seconds, of=seen)
 
