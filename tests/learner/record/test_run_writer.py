@@ -22,6 +22,7 @@ from learner.effects import RateCheckpoint, SaveCheckpoint
 from learner.record import run_writer
 from learner.record.metrics_file import rows
 from learner.record.run_writer import RunWriter, Saved
+from tests.helpers.daemons import until
 from tests.helpers.disks import lacking, read_only, small_disk
 from tests.helpers.status import evaluation_status, run_status
 
@@ -167,6 +168,7 @@ def test_rows_that_a_silent_disk_would_pile_up_are_left_out_and_that_is_told_onc
     folder = RunFolder(tmp_path)
     writer = begin(folder)
     writer.save(save_of(1, torch.ones(3)))
+    until(writer._jobs.empty, "the checkpoint to be begun: no room for a row comes after that")
     for count in range(10_000):
         writer.row(1.0, {"frames": count})
     assert writer.troubles() == [f"{folder.metrics_file}: the disk does not respond; rows are left out"]
