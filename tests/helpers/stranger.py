@@ -6,7 +6,8 @@ import socket
 import struct
 from typing import Self
 
-_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
+"""ZMTP 3.1's, of a peer without CURVE (https://rfc.zeromq.org/spec/37/)."""
 PING = b"\4\7\4PING\0\0"
 SECONDS = 10.0
 
@@ -37,8 +38,8 @@ class Stranger:
         ready = b"\5READY"
         for name, value in ((b"Socket-Type", kind.encode()), (b"Identity", identity)):
             ready += bytes([len(name)]) + name + struct.pack(">I", len(value)) + value
-        self.socket.sendall(_GREETING + b"\4" + bytes([len(ready)]) + ready)
-        self._take(len(_GREETING) + 1)
+        self.socket.sendall(GREETING + b"\4" + bytes([len(ready)]) + ready)
+        self._take(len(GREETING) + 1)
         self._take(self._take(1)[0])
 
     def _take(self, count: int) -> bytes:

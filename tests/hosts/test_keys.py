@@ -20,6 +20,7 @@ from common.run import presets
 from common.wire.client import introduce
 from common.wire.frames import pack
 from tests.helpers.daemons import Daemon, terminate
+from tests.helpers.stranger import GREETING
 from tests.hosts.conftest import LEARNER, Site, at_work
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(300)]
@@ -27,8 +28,6 @@ pytestmark = [pytest.mark.hosts, pytest.mark.timeout(300)]
 KEYS = "/etc/a3cd/keys"
 TRIES = 200
 """Connections of each stranger."""
-PLAIN_GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
-"""ZMTP 3.1's greeting of one without CURVE (https://rfc.zeromq.org/spec/37/)."""
 FAILURES = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 
 
@@ -88,7 +87,7 @@ def test_beyond_this_machine_nobody_starts_without_keys(locked: Locked) -> None:
 def no_key(zsocket: zmq.Socket[bytes], locked: Locked) -> None:
     """Speaks without CURVE: first by hand, as libzmq may hang up before the learner has read so and can say it."""
     with socket.create_connection((LEARNER.host, LEARNER.port), timeout=10) as one:
-        one.sendall(PLAIN_GREETING)
+        one.sendall(GREETING)
         with contextlib.suppress(ConnectionResetError):
             while one.recv(64):
                 pass
