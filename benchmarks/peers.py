@@ -1,4 +1,4 @@
-"""Other reinforcement learning libraries on the same two cores, each with published settings.
+"""Other reinforcement learning libraries on the same two cores (one under taskset), each with published settings.
 
     python -m benchmarks peers [--peers a3cd,stable-baselines3] [--environments CartPole-v1,FlappyBird-v0,ALE/Pong-v5]
                                [--seeds 0,1,2,3,4] [--seconds 60] [--episodes 20] [--cache FOLDER]
@@ -37,6 +37,7 @@ from benchmarks.tables import ROOT, Cell
 
 OURS = "a3cd"
 CORES = 2
+"""Most cores that a run may use."""
 DRIVERS = Path(__file__).with_name("peer_drivers")
 STARTING_SECONDS = 120.0
 PLAYING_SECONDS = 60.0
@@ -124,8 +125,7 @@ def main() -> None:
     if unknown:
         sys.exit(f"unknown: {', '.join(unknown)}; peers are {OURS}, {', '.join(PEERS)}; games are {', '.join(TASKS)}")
     pythons = {name: Path(sys.executable) if name == OURS else install(name, given.cache) for name in names}
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # inherited by every process started below
+    cores = restrict_cores()
     tables.machine()
     runs: dict[tuple[str, str], list[Run | None]] = {(task, name): [] for task in environments for name in names}
     for task in environments:
@@ -133,13 +133,28 @@ def main() -> None:
         for seed in seeds:
             order = Order(task, seed, given.seconds, TASKS[task].goal, episodes)
             for name in names:
-                runs[task, name].append(attempt(name, pythons[name], order))
-    show(runs, seeds, given.seconds)
+                with_threads = replace(order, threads=threads(name, task, cores))
+                runs[task, name].append(attempt(name, pythons[name], with_threads))
+    show(runs, seeds, given.seconds, cores)
 
 
 def default_cache() -> Path:
     """Return a folder in the user's cache directory."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "a3cd-peers"
+
+
+def restrict_cores() -> int:
+    """Restrict this process, and all that it starts, to CORES cores, or to the fewer it may use; return how many."""
+    if not hasattr(os, "sched_setaffinity"):
+        return CORES
+    mine = sorted(os.sched_getaffinity(0))[:CORES]
+    os.sched_setaffinity(0, mine)
+    return len(mine)
+
+
+def threads(name: str, environment: str, cores: int) -> int:
+    """Return with how many threads of torch each process of a peer, or of a3cd, runs."""
+    return min(PEERS[name].threads.get(environment, 1), cores) if name in PEERS else 1
 
 
 def attempt(name: str, python: Path, order: Order) -> Run | None:
@@ -179,8 +194,7 @@ def ours(order: Order) -> Run:
 
 
 def drive(peer: Peer, python: Path, order: Order) -> Run:
-    """Run a peer, with its own number of threads; raises RunFailedError."""
-    order = replace(order, threads=peer.threads.get(order.environment, 1))
+    """Run a peer; raises RunFailedError."""
     words = (f"--{name}={value}" for name, value in asdict(order).items())
     # -P: do not import modules from the script's folder.
     command = (str(python), "-P", str(DRIVERS / peer.driver), *words)
@@ -258,7 +272,9 @@ def constraints() -> list[str]:
     return [f"torch=={version('torch').partition('+')[0]}"]
 
 
-def show(runs: Mapping[tuple[str, str], Sequence[Run | None]], seeds: Sequence[int], seconds: float) -> None:
+def show(
+    runs: Mapping[tuple[str, str], Sequence[Run | None]], seeds: Sequence[int], seconds: float, cores: int
+) -> None:
     every: list[tuple[Cell, ...]] = []
     medians: list[tuple[Cell, ...]] = []
     versions: dict[str, str] = {}
@@ -269,13 +285,13 @@ def show(runs: Mapping[tuple[str, str], Sequence[Run | None]], seeds: Sequence[i
             every.append((task, name, f"seed {seed}", *(run.figures() if run else blank)))
         columns = zip(*(run.figures() for run in well), strict=True) if well else ((),) * len(FIGURES)
         reached = f"{sum(run.reached for run in well)}/{len(found)}" if math.isfinite(TASKS[task].goal) else "-"
-        threads = str(PEERS[name].threads.get(task, 1)) if name in PEERS else "1"
-        medians.append((task, name, threads, f"{len(well)}/{len(found)}", reached, *map(tables.median, columns)))
+        used = str(threads(name, task, cores))
+        medians.append((task, name, used, f"{len(well)}/{len(found)}", reached, *map(tables.median, columns)))
         for run in well:
             versions[name] = ", ".join(f"{one} {number}" for one, number in run.versions.items())
     tables.show("Versions", ("peer", "with"), list(versions.items()))
     tables.show("Runs", ("environment", "peer", "", *FIGURES), every)
-    title = f"Medians, {CORES} cores, {seconds:g} s of training at most"
+    title = f"Medians on {cores} of the machine's cores, {seconds:g} s of training at most"
     tables.show(title, ("environment", "peer", "threads", "ended well", "reached", *FIGURES), medians)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ LINE: dict[str, Any] = {
 def script(folder: Path, text: str) -> Peer:
     folder.mkdir(exist_ok=True)
     (folder / "fake.py").write_text(text, encoding="utf-8")
-    return Peer((), "fake.py", {"CartPole-v1": 2})
+    return Peer((), "fake.py")
 
 
 def test_a_line_becomes_a_run() -> None:
@@ -65,7 +66,7 @@ def test_a_driver_is_told_what_to_train(tmp_path: Path, monkeypatch: pytest.Monk
         "assert progress.over() and progress.over()\n"
         "progress.report([], [float(order.episodes), 0.0])\n",
     )
-    run = peers.drive(peer, Path(sys.executable), driver.Order("CartPole-v1", 7, 1000.0, 475.0, 5))
+    run = peers.drive(peer, Path(sys.executable), driver.Order("CartPole-v1", 7, 1000.0, 475.0, 5, 2))
     assert run.reached
     assert run.frames == 7 * 2 * 2
     assert run.training_return == 475.0
@@ -160,7 +161,7 @@ def test_the_table_shows_medians_of_the_runs_that_ended_well(monkeypatch: pytest
         ("CartPole-v1", "one"): [run(2.0, True), run(4.0, True), run(50.0, False), None],
         ("ALE/Pong-v5", "one"): [None] * 4,
     }
-    peers.show(runs, [0, 1, 2, 3], 60.0)
+    peers.show(runs, [0, 1, 2, 3], 60.0, 1)
     versions, every, medians = shown
     assert versions["rows"] == [["one", "torch 2"]]
     assert len(every["rows"]) == 8
@@ -168,6 +169,21 @@ def test_the_table_shows_medians_of_the_runs_that_ended_well(monkeypatch: pytest
         ["CartPole-v1", "one", "1", "3/4", "2/4", 4.0, 3.0, 1.0, 25.0, None, 20.0],
         ["ALE/Pong-v5", "one", "1", "0/4", "-", None, None, None, None, None, None],
     ]
+
+
+def test_no_peer_has_more_threads_than_cores() -> None:
+    assert peers.threads("stable-baselines3", "ALE/Pong-v5", 2) == 2
+    assert peers.threads("stable-baselines3", "ALE/Pong-v5", 1) == 1
+    assert peers.threads("stable-baselines3", "CartPole-v1", 2) == 1
+    assert peers.threads(peers.OURS, "ALE/Pong-v5", 2) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system binds no process to cores")
+def test_a_benchmark_that_may_use_one_core_says_so() -> None:
+    script = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    script += "from benchmarks import peers; print(peers.restrict_cores(), len(os.sched_getaffinity(0)))"
+    said = subprocess.run([sys.executable, "-c", script], cwd=tables.ROOT, capture_output=True, text=True, check=True)
+    assert said.stdout == "1 1\n"
 
 
 def test_the_drivers_are_there() -> None:
