@@ -43,7 +43,8 @@ def machine() -> None:
     """Print the conditions under which the figures below hold: date, machine, versions and commit."""
     it = conditions()
     versions = ", ".join(f"{name} {number}" for name, number in it["versions"].items())
-    where = f"{it['machine']['cores']} cores ({platform.machine()})"
+    cores = it["machine"]["cores"]
+    where = f"{cores} core{'' if cores == 1 else 's'} ({platform.machine()})"
     print(f"{datetime.now():%Y-%m-%d %H:%M}, {where}, {versions}, commit {it['commit'][:8] or 'unknown'}", flush=True)
 
 
