@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.host.service.logs import printable
-from common.run.status import FleetStatus, HostStatus, KeyStatus, PeerStatus, RelayStatus, RunStatus
+from common.run.status import EvaluationStatus, FleetStatus, HostStatus, KeyStatus, PeerStatus, RelayStatus, RunStatus
 from deploy.cli.view.formatting import NOTHING, amount, duration, number, share, size, spark
 
 WIDTH, HEIGHT = 80, 24
@@ -107,7 +107,7 @@ def figures(status: RunStatus, returns: Sequence[float], whole: bool = False) ->
     if (found := status.evaluation) is not None:
         between = "" if found.low is None else f"{number(found.low)} to {number(found.high)}   "
         best = "" if status.best_evaluation is None else f"best {number(status.best_evaluation.mean)}   "
-        said = Text(f"{between}{best}{found.episodes} episodes, {duration(status.seconds - found.seconds)} old")
+        said = Text(f"{between}{best}{found.episodes} episodes, {age(status, found)}")
         rows.insert(1, ("evaluation", Text(number(found.mean)), said))
     if status.losses:
         (first, value), *others = status.losses.items()
@@ -116,6 +116,11 @@ def figures(status: RunStatus, returns: Sequence[float], whole: bool = False) ->
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def age(status: RunStatus, evaluation: EvaluationStatus) -> str:
+    """How long ago the evaluated weights were the newest: on a busy machine the run may be far ahead of them."""
+    return f"{duration(status.seconds - evaluation.seconds)} old"
 
 
 def saved(status: RunStatus) -> Text:
@@ -280,8 +285,8 @@ def line(status: RunStatus) -> str:
         f"busy {share(status.learner_busy)}",
         f"actors {status.actors_now}/{status.actors_wanted}",
     ]
-    if status.evaluation is not None:
-        parts.insert(2, f"evaluated {number(status.evaluation.mean)}")
+    if (found := status.evaluation) is not None:
+        parts.insert(2, f"evaluated {number(found.mean)} ({age(status, found)})")
     nearest = limit(status)
     if nearest is not None:
         parts.append(f"done {share(nearest[0])}")

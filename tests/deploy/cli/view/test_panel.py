@@ -52,7 +52,7 @@ def test_an_evaluation_has_a_row_of_its_own(run_status: Run) -> None:
     shown = text(render(status, COURSE))
     assert "evaluation" in shown
     assert "91.5  88.2 to 94.8   best 95.5   40 episodes, 0:34 old" in shown
-    assert "return 87.3  evaluated 91.5  length" in line(status)
+    assert "return 87.3  evaluated 91.5 (0:34 old)  length" in line(status)
     single = run_status(evaluation=evaluation_status(low=None, high=None, episodes=1))
     assert "91.5  1 episodes, 0:34 old" in text(render(single, COURSE))
     assert "evaluation" not in text(render(run_status(), COURSE))
