@@ -53,6 +53,10 @@ class Peer:
     threads: Mapping[str, int] = field(default_factory=dict)
     """Threads of torch in each of its processes, by environment; 1 where none is given."""
 
+    def threads_on(self, cores: int, environment: str) -> int:
+        """Return the threads of each of its processes: no more than there are cores."""
+        return min(self.threads.get(environment, 1), cores)
+
 
 PEERS = {
     "stable-baselines3": Peer(
@@ -133,8 +137,7 @@ def main() -> None:
         for seed in seeds:
             order = Order(task, seed, given.seconds, TASKS[task].goal, episodes)
             for name in names:
-                with_threads = replace(order, threads=threads(name, task, cores))
-                runs[task, name].append(attempt(name, pythons[name], with_threads))
+                runs[task, name].append(attempt(name, pythons[name], order, cores))
     show(runs, seeds, given.seconds, cores)
 
 
@@ -152,16 +155,11 @@ def restrict_cores() -> int:
     return len(mine)
 
 
-def threads(name: str, environment: str, cores: int) -> int:
-    """Return with how many threads of torch each process of a peer, or of a3cd, runs."""
-    return min(PEERS[name].threads.get(environment, 1), cores) if name in PEERS else 1
-
-
-def attempt(name: str, python: Path, order: Order) -> Run | None:
+def attempt(name: str, python: Path, order: Order, cores: int) -> Run | None:
     """Run a peer and report on stderr; return its result, or None if it failed."""
     title = f"{name}, {order.environment}, seed {order.seed}"
     try:
-        run = ours(order) if name == OURS else drive(PEERS[name], python, order)
+        run = ours(order) if name == OURS else drive(PEERS[name], python, order, cores)
     except RunFailedError as error:
         print(f"{title}: {error}", file=sys.stderr, flush=True)
         return None
@@ -193,8 +191,9 @@ def ours(order: Order) -> Run:
     )
 
 
-def drive(peer: Peer, python: Path, order: Order) -> Run:
-    """Run a peer; raises RunFailedError."""
+def drive(peer: Peer, python: Path, order: Order, cores: int) -> Run:
+    """Run a peer, with its own number of threads; raises RunFailedError."""
+    order = replace(order, threads=peer.threads_on(cores, order.environment))
     words = (f"--{name}={value}" for name, value in asdict(order).items())
     # -P: do not import modules from the script's folder.
     command = (str(python), "-P", str(DRIVERS / peer.driver), *words)
@@ -285,8 +284,8 @@ def show(
             every.append((task, name, f"seed {seed}", *(run.figures() if run else blank)))
         columns = zip(*(run.figures() for run in well), strict=True) if well else ((),) * len(FIGURES)
         reached = f"{sum(run.reached for run in well)}/{len(found)}" if math.isfinite(TASKS[task].goal) else "-"
-        used = str(threads(name, task, cores))
-        medians.append((task, name, used, f"{len(well)}/{len(found)}", reached, *map(tables.median, columns)))
+        threads = str(PEERS[name].threads_on(cores, task)) if name in PEERS else "1"
+        medians.append((task, name, threads, f"{len(well)}/{len(found)}", reached, *map(tables.median, columns)))
         for run in well:
             versions[name] = ", ".join(f"{one} {number}" for one, number in run.versions.items())
     tables.show("Versions", ("peer", "with"), list(versions.items()))

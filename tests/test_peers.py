@@ -31,7 +31,7 @@ LINE: dict[str, Any] = {
 def script(folder: Path, text: str) -> Peer:
     folder.mkdir(exist_ok=True)
     (folder / "fake.py").write_text(text, encoding="utf-8")
-    return Peer((), "fake.py")
+    return Peer((), "fake.py", {"CartPole-v1": 2})
 
 
 def test_a_line_becomes_a_run() -> None:
@@ -66,7 +66,7 @@ def test_a_driver_is_told_what_to_train(tmp_path: Path, monkeypatch: pytest.Monk
         "assert progress.over() and progress.over()\n"
         "progress.report([], [float(order.episodes), 0.0])\n",
     )
-    run = peers.drive(peer, Path(sys.executable), driver.Order("CartPole-v1", 7, 1000.0, 475.0, 5, 2))
+    run = peers.drive(peer, Path(sys.executable), driver.Order("CartPole-v1", 7, 1000.0, 475.0, 5), 2)
     assert run.reached
     assert run.frames == 7 * 2 * 2
     assert run.training_return == 475.0
@@ -80,7 +80,7 @@ def test_a_driver_that_fails_is_left_out_with_what_it_said(
 ) -> None:
     monkeypatch.setattr(peers, "DRIVERS", tmp_path)
     monkeypatch.setitem(peers.PEERS, "fake", script(tmp_path, "raise SystemExit('no such game')"))
-    assert peers.attempt("fake", Path(sys.executable), driver.Order("CartPole-v1", 0, 1.0, 475.0, 1)) is None
+    assert peers.attempt("fake", Path(sys.executable), driver.Order("CartPole-v1", 0, 1.0, 475.0, 1), 2) is None
     assert "fake, CartPole-v1, seed 0: exit code 1\n  no such game" in capsys.readouterr().err
 
 
@@ -172,10 +172,10 @@ def test_the_table_shows_medians_of_the_runs_that_ended_well(monkeypatch: pytest
 
 
 def test_no_peer_has_more_threads_than_cores() -> None:
-    assert peers.threads("stable-baselines3", "ALE/Pong-v5", 2) == 2
-    assert peers.threads("stable-baselines3", "ALE/Pong-v5", 1) == 1
-    assert peers.threads("stable-baselines3", "CartPole-v1", 2) == 1
-    assert peers.threads(peers.OURS, "ALE/Pong-v5", 2) == 1
+    peer = Peer((), "fake.py", {"ALE/Pong-v5": 2})
+    assert peer.threads_on(2, "ALE/Pong-v5") == 2
+    assert peer.threads_on(1, "ALE/Pong-v5") == 1
+    assert peer.threads_on(2, "CartPole-v1") == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system binds no process to cores")
