@@ -391,8 +391,9 @@ class LearnerCore:
 
     def _expire(self, now: float) -> list[Effect]:
         seconds = self._settings.exchange.expiry_seconds
-        silent = self.run.peers.silent(self._attention.heard_until(seconds), seconds)
-        for routing_id in silent:
-            if peer := self.run.peers.get(routing_id):
-                self._fleet.fell_silent(peer)
-        return self.admission.leave_all(now, silent, "warning", f"has been silent for {seconds:g} s: it is removed")
+        effects: list[Effect] = []
+        for routing_id, peer in self.run.peers.silent(self._attention.heard_until(seconds), seconds):
+            self._fleet.fell_silent(peer)
+            text = f"has been silent for {seconds * peer.patience:g} s: it is removed"
+            effects += self.admission.leave(now, routing_id, "warning", text)
+        return effects

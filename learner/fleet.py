@@ -8,15 +8,15 @@ from common.wire.messages import MAX_ACTORS_NAMED, FleetOrder, FleetReport, Hell
 from learner.absentees import Absentees, called
 from learner.bounded_dict import BoundedDict
 from learner.effects import Effect, Log, Send
-from learner.peer import PREPARING, Peer
+from learner.peer import PREPARING_PATIENCE, Peer
 from learner.run import Run
 from learner.scaling import Bounds, Scaler, unreachable
 
 SILENT_SECONDS = 600.0
 """How long a launcher is told about an actor that hangs, unless an actor of the same name joins."""
-HANGS_AFTER, HANGS_PREPARING_AFTER = 2.0, 10.0
-"""Silence after which an actor counts as hanging, as multiples of exchange.expiry_seconds: at work, and while it still
-loads and builds."""
+HANGS_AFTER = 2.0
+"""Silence after which an actor counts as hanging, as a multiple of exchange.expiry_seconds; one that prepares has
+PREPARING_PATIENCE."""
 
 
 class Fleet:
@@ -85,7 +85,7 @@ class Fleet:
     def fell_silent(self, peer: Peer) -> None:
         """Note an actor that was removed without a goodbye: if it hangs, only its launcher can end it."""
         if peer.hello.role == "actor" and peer.hello.launcher:
-            times = HANGS_PREPARING_AFTER if peer.state == PREPARING else HANGS_AFTER
+            times = max(HANGS_AFTER, peer.patience)
             self._silent[peer.hello.launcher, peer.hello.name] = peer.seen, peer.seen + times * self._expiry_seconds
 
     def heard(self, hello: Hello) -> None:
@@ -155,7 +155,7 @@ class Fleet:
 
     def _look_for_absentees(self, now: float, launcher: Peer, report: FleetReport) -> None:
         if launcher.absentees is None:
-            launcher.absentees = Absentees(self._expiry_seconds, HANGS_PREPARING_AFTER)
+            launcher.absentees = Absentees(self._expiry_seconds, PREPARING_PATIENCE)
         present: set[str] = set()
         if report.names:
             behind = self._peers.site_names

@@ -16,6 +16,8 @@ from learner.replay_window import Incarnation
 
 PREPARING = "preparing"
 """The state of a peer before its first heartbeat."""
+PREPARING_PATIENCE = 10.0
+"""How many times longer a worker may be silent while it prepares: it is deaf while it loads and makes environments."""
 ERROR_SECONDS = 600.0
 """For how long an error is shown after a peer last told it; later on, its state says more."""
 
@@ -74,6 +76,12 @@ class Peer:
         """Whether this peer is the process that says `hello` under the key of this name."""
         mine = self.hello.incarnation, self.hello.name, self.hello.role, self.key_name
         return mine == (hello.incarnation, hello.name, hello.role, key_name)
+
+    @property
+    def patience(self) -> float:
+        """How long it may be silent, as a multiple of exchange.expiry_seconds."""
+        prepares = self.state == PREPARING and self.hello.role in ("actor", "evaluator")
+        return PREPARING_PATIENCE if prepares else 1.0
 
     @property
     def actors(self) -> int:

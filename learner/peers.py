@@ -181,8 +181,9 @@ class Peers:
             if peer := self._by_id.get(routing_id):
                 peer.seen = max(peer.seen, moved)
 
-    def silent(self, now: float, seconds: float) -> list[bytes]:
-        return [routing_id for routing_id, peer in self._by_id.items() if now - peer.seen > seconds]
+    def silent(self, now: float, seconds: float) -> list[tuple[bytes, Peer]]:
+        """Return the peers that were last heard more than `seconds` times their patience ago."""
+        return [found for found in self._by_id.items() if now - found[1].seen > seconds * found[1].patience]
 
     def excuse(self, now: float, seconds: float) -> None:
         """Excuse all peers for a silence of `seconds`, in which nobody could be heard."""

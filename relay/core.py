@@ -223,9 +223,11 @@ class RelayCore:
         if self._spec is None:
             return []
         seconds = self._spec.settings.exchange.expiry_seconds
-        silent = self._site.peers.silent(self._attention.heard_until(seconds), seconds)
-        text = f"has been silent for {seconds:g} s: it is removed"
-        return self._from_site(self._site.leave(silent, "warning", text))
+        effects: list[SiteEffect] = []
+        for routing_id, peer in self._site.peers.silent(self._attention.heard_until(seconds), seconds):
+            text = f"has been silent for {seconds * peer.patience:g} s: it is removed"
+            effects += self._site.leave([routing_id], "warning", text)
+        return self._from_site(effects)
 
     def _settle(self, now: float) -> list[Effect]:
         """After any event: welcomes actors that ask, adds up gradients that wait, sends sums, and passes on weights."""

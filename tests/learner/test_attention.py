@@ -11,6 +11,7 @@ def learner_with(*names: str) -> LearnerCore:
     core, _ = learner_of("exchange.expiry_seconds=30", "exchange.heartbeat_seconds=2")
     for name in names:
         core.handle(0.0, name.encode(), hello_of(name), None)
+        core.handle(0.0, name.encode(), Heartbeat(state="working"), None)
     return core
 
 
@@ -28,6 +29,17 @@ def test_who_is_silent_for_too_long_is_removed_and_told_so_when_it_speaks_again(
     assert core.run.peers.actors == 1
     (refused,) = sent(core.handle(32.0, b"silent", gradient_of(), b"gradient"), Refused)
     assert refused.code == "unknown"
+
+
+def test_a_worker_that_still_makes_its_environments_may_be_silent_for_longer() -> None:
+    core, _ = learner_of("exchange.expiry_seconds=30", "evaluation.episodes=5")
+    for role in ("actor", "evaluator", "launcher"):
+        core.handle(0.0, role.encode(), hello_of(role, role), None)
+    assert logged(attend(core, 0.0, 300.0)) == ["warning: launcher launcher has been silent for 30 s: it is removed"]
+    assert sorted(logged(core.tick(301.0))) == [
+        "warning: actor actor has been silent for 300 s: it is removed",
+        "warning: evaluator evaluator has been silent for 300 s: it is removed",
+    ]
 
 
 def test_a_learner_that_stood_still_removes_nobody_for_it() -> None:

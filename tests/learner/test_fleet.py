@@ -112,18 +112,20 @@ def test_of_two_launchers_of_one_name_the_newer_stays_and_the_older_is_told_unti
     assert sent(core.handle(5.0, b"older", older, None), Welcome, b"older")
 
 
-def silent_crew(state: str) -> LearnerCore:
-    """Two launchers, and an actor of the first that is removed at 31 s, silent for as long."""
+def silent_crew(state: str, *, removed_after: int = 30) -> LearnerCore:
+    """Two launchers, and an actor of the first that is removed after so many seconds of silence, as one by hand is."""
     core, _ = learner_of(*FIXED, "exchange.expiry_seconds=30")
     for name in ("lab", "attic"):
         core.handle(0.0, name.encode(), hello_of(name, "launcher", slots=6), None)
     core.handle(0.0, b"x", hello_of("lab-0", launcher="lab"), None)
     core.handle(0.0, b"x", Heartbeat(state=state), None)
     core.handle(0.0, b"by-hand", hello_of("by-hand"), None)
+    core.handle(0.0, b"by-hand", Heartbeat(state=state), None)
     removed = []
-    for now in range(32):
+    for now in range(removed_after + 2):
         for name in (b"lab", b"attic"):
             core.handle(now, name, Heartbeat(), None)
+        assert not removed, "too soon"
         removed += logged(core.tick(now))
     assert len(removed) == 2
     return core
@@ -166,9 +168,8 @@ def test_a_name_that_resembles_that_of_an_actor_in_the_run_ends_nobody() -> None
 
 
 def test_one_that_never_got_to_work_is_given_more_time() -> None:
-    core = silent_crew("")
-    assert named(core, 299.0, b"lab") == []
-    assert named(core, 300.0, b"lab") == [{"lab-0": 300.0}]
+    core = silent_crew("", removed_after=300)
+    assert named(core, 301.0, b"lab") == [{"lab-0": 301.0}]
 
 
 def test_a_launcher_with_the_name_of_its_key_is_told_of_units_that_do_not_know_it() -> None:

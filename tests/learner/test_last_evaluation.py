@@ -148,6 +148,7 @@ def test_nobody_is_waited_for_in_vain() -> None:
 
     run, _ = learnt("exchange.expiry_seconds=30")
     run.given()
+    says(run, "e", Heartbeat(state="playing"))
     for _ in range(29):
         assert finish_of(run.tick(1.0)) is None
     effects = [effect for _ in range(3) for effect in run.tick(1.0)]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from common.host.load import Load
-from common.wire.messages import SiteReport
+from common.wire.messages import Heartbeat, SiteReport
 from learner.peer import Peer
 from learner.peers import FORGIVING, REPLACED, Peers
 from learner.replay_window import REMEMBERED
@@ -14,6 +14,10 @@ from tests.helpers.run import hello_of
 
 def join(peers: Peers, name: str = "x", **changed: object) -> Peer:
     return peers.join(name.encode(), hello_of(name, **changed), 0.0)[0]
+
+
+def silent(peers: Peers, now: float, seconds: float) -> list[bytes]:
+    return [routing_id for routing_id, _ in peers.silent(now, seconds)]
 
 
 def test_hello_again_keeps_the_record_and_another_incarnation_starts_anew() -> None:
@@ -130,10 +134,20 @@ def test_a_message_counts_as_heard_under_the_key_that_its_sender_joined_with() -
 
 def test_silent_for_longer_than() -> None:
     peers = Peers()
-    join(peers, "x")
-    join(peers, "y").seen = 5.0
-    assert peers.silent(30.0, 30.0) == []
-    assert peers.silent(30.1, 30.0) == [b"x"]
+    join(peers, "x").state = join(peers, "y").state = "working"
+    peers.alive({b"y": 5.0})
+    assert silent(peers, 30.0, 30.0) == []
+    assert silent(peers, 30.1, 30.0) == [b"x"]
+
+
+@pytest.mark.parametrize(("role", "seconds"), [("actor", 300.0), ("evaluator", 300.0), ("launcher", 30.0)])
+def test_a_worker_that_has_sent_no_heartbeat_yet_may_be_silent_for_longer(role: str, seconds: float) -> None:
+    peers = Peers()
+    peer = join(peers, role=role)
+    assert silent(peers, seconds, 30.0) == []
+    assert silent(peers, seconds + 0.1, 30.0) == [b"x"]
+    peer.tells(0.0, Heartbeat(state="working"))
+    assert silent(peers, 30.1, 30.0) == [b"x"]
 
 
 def test_numbers_are_remembered_when_a_peer_is_gone_though_not_of_ever_so_many() -> None:
@@ -218,9 +232,12 @@ def test_bytes_under_way_are_a_sign_of_life() -> None:
     peers = Peers()
     join(peers, "x")
     join(peers, "y").seen = 50.0
+    for peer in map(peers.get, (b"x", b"y")):
+        assert peer is not None
+        peer.state = "working"
     peers.alive({b"x": 40.0, b"y": 40.0, b"nobody": 40.0})
-    assert peers.silent(60.0, 15.0) == [b"x"]
-    assert peers.silent(60.0, 20.0) == []
+    assert silent(peers, 60.0, 15.0) == [b"x"]
+    assert silent(peers, 60.0, 20.0) == []
 
 
 def test_who_plays_is_known_until_it_leaves_and_when_it_connects_anew() -> None:

@@ -235,6 +235,7 @@ def test_a_pull_is_answered_from_what_is_kept(site: Site) -> None:
 def test_who_leaves_or_falls_silent_is_no_longer_counted(site: Site) -> None:
     site.handle(hello_of("b"), at=b"b")
     site.link.settle(1.0)
+    site.handle(Heartbeat(state="working"), at=b"b")
     assert site.link.learner.run.peers.actors == 2
     left = site.handle(Goodbye(reason="stopped"))
     assert [effect.text for effect in left if isinstance(effect, Log)] == ["actor a left: stopped"]
