@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from common.settings.sections import Optimizer
 from common.wire.codecs.registry import make as make_codec
-from common.wire.messages import Acknowledgement, Goodbye, Refused, Welcome
+from common.wire.messages import Acknowledgement, Goodbye, Heartbeat, Refused, Welcome
 from common.wire.messages import Weights as WeightsMessage
 from learner.core import LearnerCore
 from learner.effects import Effect, Finish, Send
@@ -118,6 +118,7 @@ def test_it_fails_when_an_actor_leaves(silent: bool) -> None:
     core, _ = learner_of(*REPRODUCIBLE)
     for name in NAMES:
         core.handle(0.0, name.encode(), hello_of(name), None)
+        core.handle(0.0, name.encode(), Heartbeat(state="working"), None)
     core.handle(0.0, b"a", gradient_of(1), b"gradient")
     assert not finishes(core.tick(0.5))
     if silent:

@@ -26,8 +26,7 @@ class Invariants:
         exchange = ledger.settings.exchange
         self._credit = exchange.credit
         self._most = exchange.coalesce
-        # A learner that never gets to read everything counts a silence only after all peers have had their turn.
-        self._heard_within = 2 * exchange.expiry_seconds + 3.0
+        self._expiry_seconds = exchange.expiry_seconds
 
     def check(self) -> None:
         """Checks all invariants; raises Violation."""
@@ -96,8 +95,11 @@ class Invariants:
     def _look_at_peers(self) -> None:
         """Every actor in the run was heard from recently."""
         learner, now = self._cluster.learner, self._cluster.queue.now
-        if not learner.alive or now < learner.stalled_until + self._heard_within:
+        if not learner.alive:
             return
+        # A learner that never gets to read everything counts a silence only after all peers have had their turn.
+        reading = self._expiry_seconds + 3.0
         for _, peer in learner.core.run.peers.role("actor"):
-            if now - peer.seen > self._heard_within:
+            within = peer.patience * self._expiry_seconds + reading
+            if now - max(peer.seen, learner.stalled_until) > within:
                 raise Violation(f"{peer.hello.name} is in the run, and silent for {now - peer.seen:.1f} s")
