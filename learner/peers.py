@@ -183,7 +183,8 @@ class Peers:
 
     def silent(self, now: float, seconds: float) -> list[tuple[bytes, Peer]]:
         """Return the peers that were last heard more than `seconds` times their patience ago."""
-        return [found for found in self._by_id.items() if now - found[1].seen > seconds * found[1].patience]
+        everyone = self._by_id.items()
+        return [(routing_id, peer) for routing_id, peer in everyone if now - peer.seen > seconds * peer.patience]
 
     def excuse(self, now: float, seconds: float) -> None:
         """Excuse all peers for a silence of `seconds`, in which nobody could be heard."""

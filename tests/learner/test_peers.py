@@ -134,8 +134,9 @@ def test_a_message_counts_as_heard_under_the_key_that_its_sender_joined_with() -
 
 def test_silent_for_longer_than() -> None:
     peers = Peers()
-    join(peers, "x").state = join(peers, "y").state = "working"
-    peers.alive({b"y": 5.0})
+    x, y = join(peers, "x"), join(peers, "y")
+    x.state = y.state = "working"
+    y.seen = 5.0
     assert silent(peers, 30.0, 30.0) == []
     assert silent(peers, 30.1, 30.0) == [b"x"]
 
@@ -230,11 +231,9 @@ def test_a_process_that_connects_anew_may_come_from_another_address() -> None:
 
 def test_bytes_under_way_are_a_sign_of_life() -> None:
     peers = Peers()
-    join(peers, "x")
-    join(peers, "y").seen = 50.0
-    for peer in map(peers.get, (b"x", b"y")):
-        assert peer is not None
-        peer.state = "working"
+    x, y = join(peers, "x"), join(peers, "y")
+    x.state = y.state = "working"
+    y.seen = 50.0
     peers.alive({b"x": 40.0, b"y": 40.0, b"nobody": 40.0})
     assert silent(peers, 60.0, 15.0) == [b"x"]
     assert silent(peers, 60.0, 20.0) == []
