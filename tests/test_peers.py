@@ -15,7 +15,8 @@ from benchmarks import peers, tables
 from benchmarks.peer_drivers import driver
 from benchmarks.peers import Peer, Run
 from benchmarks.runs import RunFailedError
-from tests.helpers.programs import alive, until
+from tests.helpers.programs import alive
+from tests.helpers.waiting import until
 
 LINE: dict[str, Any] = {
     "versions": {"python": "3.11", "torch": "2"},

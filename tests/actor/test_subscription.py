@@ -7,8 +7,8 @@ from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.wire import sockets
 from common.wire.membership import Membership
-from tests.helpers.daemons import until
 from tests.helpers.run import hello_of, welcome_of
+from tests.helpers.waiting import until
 
 
 def test_the_newest_broadcast_is_heard_while_it_may_be(context: zmq.Context[zmq.Socket[bytes]]) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from deploy.children import Children, a3cd
-from tests.helpers.programs import program, until
+from tests.helpers.programs import program
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 SPEAKS = "import os, sys; print('out', flush=True); print('err\\x1b[1m', file=sys.stderr); sys.exit(3)"

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 missing = pytest.mark.skipif(

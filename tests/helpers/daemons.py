@@ -11,11 +11,10 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 import pytest
@@ -25,10 +24,8 @@ from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.run.status import RunStatus
 from deploy.cli.observer import Observer
+from tests.helpers.waiting import PATIENCE_SECONDS, until
 
-PATIENCE_SECONDS = 100.0
-"""Longest wait for anything expected; loading torch takes ten seconds when all cores are busy."""
-_LOOK_SECONDS = 0.05
 _MARK = "A3CD_TEST_FAMILY"
 """Environment variable that marks a process and all its descendants, whoever their parent is by now."""
 BROKEN = Path(__file__).parents[1] / "common" / "rl" / "environments"
@@ -47,18 +44,6 @@ def _own_ports() -> Iterator[int]:
 
 
 _PORTS = _own_ports()
-
-T = TypeVar("T")
-
-
-def until(look: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS, *, of: object = "") -> T:
-    """Returns the first true value of `look`; if none comes in time, fails the test and shows `of` as it is then."""
-    deadline = time.monotonic() + seconds
-    while not (found := look()):
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {seconds:.0f} s: {what} {of}")
-        time.sleep(_LOOK_SECONDS)
-    return found
 
 
 class Daemon:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable
@@ -18,8 +19,8 @@ from common.wire import sockets
 from common.wire.client import LearnerLink, introduce
 from common.wire.membership import Membership
 from learner.authentication import Authenticator, LearnerKeys
+from tests.helpers.waiting import until
 
-PATIENCE_SECONDS = 10.0
 OWN, PEER = KeyPair.generate("learner"), KeyPair.generate("lab7")
 
 
@@ -43,13 +44,13 @@ class Guarded:
 
     def _reserved(self) -> socket.socket:
         """A socket that was closed is still open until ZeroMQ's own thread has come to it."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            try:
+
+        def reserved() -> socket.socket | None:
+            with contextlib.suppress(UnavailableError):
                 return sockets.reserve(self.address)
-            except UnavailableError:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            return None
+
+        return until(reserved, f"{self.address} is free")
 
     def close(self) -> None:
         if self.authenticator is not None and self.router is not None:
@@ -66,11 +67,11 @@ class Guarded:
         self.connected = False
 
     def until(self, good: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not good():
-            assert time.monotonic() < deadline, what
+        def look() -> bool:
             self.look()
-            time.sleep(0.002)
+            return good()
+
+        until(look, what, pause=0.002)
 
     def look(self) -> None:
         if self.authenticator is not None:

@@ -1,16 +1,12 @@
-"""Small programs in place of those that a launcher runs, and helpers to wait for their effects."""
+"""Small programs in place of those that a launcher runs, and what became of them."""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-
-PATIENCE_SECONDS = 30.0
 
 
 def program(folder: Path, name: str, source: str) -> Path:
@@ -19,14 +15,6 @@ def program(folder: Path, name: str, source: str) -> Path:
     path.write_text(f"#!{sys.executable}\n{source}")
     path.chmod(0o755)
     return path
-
-
-def until(look: Callable[[], object], what: str = "what was waited for") -> None:
-    """Waits until `look` is true; fails after PATIENCE_SECONDS."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not look():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from tests.helpers.daemons import PATIENCE_SECONDS, Daemon, Daemons
+from tests.helpers.daemons import Daemon, Daemons
+from tests.helpers.waiting import PATIENCE_SECONDS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "tutorials"
 _NAME = re.compile(r"`([\w./-]+\.\w+)`")

@@ -13,8 +13,9 @@ from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.run.status import PeerStatus, RunStatus
 from deploy.cli.observer import Observer
-from tests.helpers.daemons import Daemons, until
+from tests.helpers.daemons import Daemons
 from tests.helpers.daemons import daemons as some_daemons
+from tests.helpers.waiting import until
 from tests.hosts import network as networks
 from tests.hosts.network import Host, Network
 

@@ -14,7 +14,8 @@ from common.run import presets
 from common.run.folder import RunFolder
 from common.run.status import RunStatus
 from tests.common.rl.environments.numbered_environments import LENGTH, split
-from tests.helpers.daemons import Daemon, terminate, until
+from tests.helpers.daemons import Daemon, terminate
+from tests.helpers.waiting import until
 from tests.hosts import network as networks
 from tests.hosts.conftest import LEARNER, Site, at_work, on_host
 from tests.hosts.wire import Wire

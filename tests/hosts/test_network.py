@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 from tests.hosts import network as networks
 from tests.hosts.network import Network, network
 

@@ -21,8 +21,9 @@ from deploy.backends.base import Ended
 from deploy.backends.runner import run
 from deploy.backends.slurm import SlurmBackend
 from deploy.children import a3cd
-from tests.helpers.daemons import Daemon, terminate, until
+from tests.helpers.daemons import Daemon, terminate
 from tests.helpers.programs import program
+from tests.helpers.waiting import until
 from tests.hosts import slurm as slurms
 from tests.hosts.conftest import LEARNER, Site
 from tests.hosts.slurm import Slurm

@@ -12,7 +12,8 @@ import pytest
 
 from common.errors import EXIT_SIGTERM
 from common.run import presets
-from tests.helpers.daemons import Daemon, terminate, until
+from tests.helpers.daemons import Daemon, terminate
+from tests.helpers.waiting import until
 from tests.hosts import sshd
 from tests.hosts.conftest import LEARNER, Site, at_work
 from tests.hosts.network import Host

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 from tests.hosts import network as networks
 from tests.hosts.network import Network, network
 from tests.hosts.wire import QUEUE, Cable, Quality

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import zmq
@@ -15,6 +15,7 @@ from learner import guard
 from learner.connections import SUBSCRIPTION_BYTES, Bounds, Connection
 from learner.guard import Guard
 from tests.helpers.stranger import Stranger, frame
+from tests.helpers.waiting import until
 
 Context = zmq.Context[zmq.Socket[bytes]]
 MIB = 2**20
@@ -49,13 +50,6 @@ def house(context: Context) -> Iterator[House]:
     one = House(context)
     yield one
     one.guard.close()
-
-
-def until(happens: Callable[[], object], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.01)
 
 
 def test_a_message_leads_to_its_connection_alone_and_that_can_be_ended(house: House) -> None:

@@ -11,7 +11,8 @@ from common.errors import EXIT_SIGINT
 from common.rl.environments.make import make
 from common.rl.networks.model import build
 from common.run.folder import RunFolder
-from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, until
+from tests.helpers.daemons import Daemon, Daemons, free_address, status_when
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

@@ -13,7 +13,8 @@ import pytest
 from common.errors import EXIT_SIGTERM, EXIT_TRY_LATER
 from common.host.addresses import Address
 from common.run.status import RunStatus
-from tests.helpers.daemons import daemons, free_address, status_when, terminate, until
+from tests.helpers.daemons import daemons, free_address, status_when, terminate
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

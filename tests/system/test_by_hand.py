@@ -17,7 +17,8 @@ from common.errors import EXIT_SIGTERM
 from common.host.addresses import Address
 from common.run.folder import Checkpoint, RunFolder
 from common.run.status import RunStatus
-from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, terminate, until
+from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, terminate
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

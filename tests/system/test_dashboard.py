@@ -11,8 +11,9 @@ import pytest
 from common.run.status import KeyStatus
 from deploy.dashboard.watched import Past, WatchedRun
 from tests.helpers.browser import Browser, browser, missing, paints
-from tests.helpers.daemons import Daemon, Daemons, free_address, terminate, until
+from tests.helpers.daemons import Daemon, Daemons, free_address, terminate
 from tests.helpers.status import fleet_status, peer_status, relay_status, run_status
+from tests.helpers.waiting import until
 
 pytest.importorskip("bokeh")
 from tests.helpers.dashboard import served  # what it starts needs it

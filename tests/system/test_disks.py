@@ -15,8 +15,9 @@ from safetensors.numpy import save
 
 from common.run.folder import RunFolder
 from common.run.status import RunStatus
-from tests.helpers.daemons import Daemon, Daemons, daemons, free_address, status_when, until
+from tests.helpers.daemons import Daemon, Daemons, daemons, free_address, status_when
 from tests.helpers.disks import Disk, lacking, read_only, small_disk
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(300)]
 needs_disk = pytest.mark.skipif(bool(lacking()), reason=lacking())

@@ -12,7 +12,8 @@ import pytest
 from common.errors import EXIT_DONE, EXIT_SIGTERM, DamagedCheckpointError
 from common.run.folder import RunFolder
 from common.run.status import RunStatus
-from tests.helpers.daemons import Daemons, free_address, status_when, terminate, until
+from tests.helpers.daemons import Daemons, free_address, status_when, terminate
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

@@ -14,7 +14,8 @@ from common.host.addresses import Address
 from common.run.folder import RunFolder
 from common.run.status import RunStatus
 from common.settings.sections import Checkpoint
-from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, until
+from tests.helpers.daemons import Daemon, Daemons, free_address, status_when
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

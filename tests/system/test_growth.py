@@ -10,7 +10,8 @@ import pytest
 
 from common.errors import EXIT_SIGINT
 from common.run.folder import RunFolder
-from tests.helpers.daemons import Daemons, until
+from tests.helpers.daemons import Daemons
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -22,7 +22,7 @@ from common.run.folder import RunFolder
 from common.run.status import RunStatus
 from tests.helpers.containers import BASE, Podman
 from tests.helpers.containers import podman as some_podman
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -10,7 +10,8 @@ import pytest
 from common.errors import EXIT_SIGINT
 from common.host.service.signals import ECHO_SECONDS
 from common.run.folder import RunFolder
-from tests.helpers.daemons import Daemon, Daemons, until
+from tests.helpers.daemons import Daemon, Daemons
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

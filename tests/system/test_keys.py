@@ -17,9 +17,10 @@ from common.run.status import RunStatus
 from common.wire import sockets
 from common.wire.frames import pack
 from deploy.cli.observer import Observer
-from tests.helpers.daemons import Daemons, free_address, until
+from tests.helpers.daemons import Daemons, free_address
 from tests.helpers.daemons import daemons as some_daemons
 from tests.helpers.run import hello_of
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

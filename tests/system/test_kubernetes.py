@@ -10,8 +10,9 @@ import pytest
 
 from common.errors import EXIT_SIGTERM
 from common.run.status import RunStatus
-from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, until
+from tests.helpers.daemons import Daemon, Daemons, free_address, status_when
 from tests.helpers.kubernetes import cluster
+from tests.helpers.waiting import until
 
 pytest.importorskip("kubernetes")
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]

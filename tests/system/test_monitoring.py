@@ -15,8 +15,9 @@ import pytest
 
 from common.errors import EXIT_SIGTERM
 from common.host.addresses import Address
-from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, terminate, until
+from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, terminate
 from tests.helpers.status import run_status
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 pytest.importorskip("prometheus_client", reason="needs the extra prometheus")

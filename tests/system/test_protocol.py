@@ -12,7 +12,8 @@ from common.errors import EXIT_CONFIGURATION, EXIT_DONE, EXIT_TRY_LATER
 from common.host.addresses import Address
 from common.wire.frames import pack, unpack
 from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Hello, Message, Refused, Stop, Welcome
-from tests.helpers.daemons import PATIENCE_SECONDS, Daemons
+from tests.helpers.daemons import Daemons
+from tests.helpers.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 REFUSAL = Refused(code="protocol", reason="protocol 1 is not 2, the one spoken here")

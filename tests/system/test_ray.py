@@ -9,8 +9,9 @@ import pytest
 
 from common.errors import EXIT_SIGTERM
 from common.run.status import RunStatus
-from tests.helpers.daemons import Daemons, free_address, status_when, until
+from tests.helpers.daemons import Daemons, free_address, status_when
 from tests.helpers.ray_cluster import ray_cluster
+from tests.helpers.waiting import until
 
 pytestmark = [
     pytest.mark.long,

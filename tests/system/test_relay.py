@@ -13,7 +13,8 @@ from common.host.addresses import Address
 from common.host.security.access import find
 from common.run.status import RunStatus
 from deploy.cli.observer import Observer
-from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, terminate, until
+from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, terminate
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

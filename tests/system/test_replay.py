@@ -6,7 +6,8 @@ import pytest
 
 from common.run.folder import RunFolder
 from learner.record.gradient_log import segments
-from tests.helpers.daemons import Daemons, until
+from tests.helpers.daemons import Daemons
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -19,9 +19,10 @@ from common.host.security.access import LearnerEndpoint
 from common.run.folder import RunFolder
 from common.run.status import RunStatus
 from deploy.cli.observer import Observer
-from tests.helpers.daemons import Daemon, Daemons, free_address, terminate, until
+from tests.helpers.daemons import Daemon, Daemons, free_address, terminate
 from tests.helpers.daemons import daemons as some_daemons
 from tests.helpers.stranger import PING, Stranger, frame
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from common.run.folder import RunFolder
 from common.run.status import SUMMARY_KEYS
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 from tests.system.conftest import Training
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]

@@ -8,7 +8,8 @@ import pytest
 
 from common.errors import EXIT_SIGINT
 from common.run.folder import RunFolder
-from tests.helpers.daemons import Daemons, until
+from tests.helpers.daemons import Daemons
+from tests.helpers.waiting import until
 
 pytest.importorskip("optuna")
 pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.timeout(600)]

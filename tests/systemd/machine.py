@@ -16,7 +16,7 @@ from typing import Self
 
 import pytest
 
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 from tests.systemd import keeper
 
 BOOT_SECONDS = 60.0

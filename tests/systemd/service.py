@@ -13,7 +13,7 @@ from deploy.backends.hosts import parse
 from deploy.install import roles
 from deploy.install.payload import SYSTEM, Payload
 from deploy.install.target import SshTarget
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 from tests.systemd.machine import Machine
 
 LEARNER = "a3cd-learner@cartpole.service"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.host.addresses import Address
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 from tests.systemd.conftest import Deploy
 from tests.systemd.machine import Machine
 from tests.systemd.service import ACTORS, LEARNER, SETTINGS, Service

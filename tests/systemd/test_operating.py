@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 from tests.systemd.conftest import prepared
 from tests.systemd.login import ssh_to
 from tests.systemd.machine import Machine

@@ -10,7 +10,7 @@ import pytest
 from common.host.addresses import Address
 from common.run.status import RunStatus
 from deploy.install.payload import SYSTEM
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 from tests.systemd.conftest import Deploy
 from tests.systemd.machine import Machine
 from tests.systemd.service import SETTINGS, Service

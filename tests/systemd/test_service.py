@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 from tests.systemd.service import ACTORS, LAUNCHER, LEARNER, PYTHON, Service
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]

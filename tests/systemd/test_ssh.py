@@ -11,7 +11,7 @@ import pytest
 
 from common.run import presets
 from common.run.status import PeerStatus, RunStatus
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 from tests.systemd.conftest import prepared
 from tests.systemd.machine import Machine
 

@@ -14,7 +14,7 @@ from deploy.backends.hosts import parse
 from deploy.install import roles
 from deploy.install.payload import USER, Payload
 from deploy.install.target import SshTarget
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 from tests.systemd.conftest import prepared
 from tests.systemd.machine import Machine
 from tests.systemd.service import PYTHON, SETTINGS, take

@@ -6,8 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -18,6 +17,7 @@ from common.errors import ConfigurationError, UnavailableError
 from common.host.addresses import Address
 from common.wire import sockets
 from tests.helpers.stranger import Stranger, frame
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -60,14 +60,6 @@ def dealer(context: Context, router: Socket) -> tuple[Socket, bytes]:
 def receive(zsocket: Socket) -> list[bytes]:
     assert zsocket.poll(PATIENCE_MS), "nothing came"
     return zsocket.recv_multipart(zmq.NOBLOCK)
-
-
-def until(happens: Callable[[], bool]) -> None:
-    for _ in range(PATIENCE_MS // 10):
-        if happens():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it never happened")
 
 
 def descriptors() -> int:

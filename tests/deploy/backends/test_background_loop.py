@@ -10,7 +10,7 @@ from deploy.backends.background_loop import BackgroundLoop, Report, backoff, clo
 from deploy.backends.base import Ended, Observation, Place, Requests
 from deploy.backends.runner import ToolError
 from tests.helpers.launching import Actors
-from tests.helpers.programs import until
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 ALL = frozenset({0, 1})

@@ -11,7 +11,7 @@ import pytest
 
 from deploy.backends.base import Backend, Ended
 from deploy.backends.process import ProcessBackend
-from tests.helpers.programs import until
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
@@ -28,7 +28,7 @@ PARENT_OF_A_HOLDER = (
 LAUNCHER = """
 import sys, time
 from deploy.backends.process import ProcessBackend
-from tests.helpers.programs import until
+from tests.helpers.waiting import until
 child = "from common.host.service import lifeline; import time; lifeline.watch(); print('up', flush=True); "
 child += "time.sleep(60)"
 backend = ProcessBackend(lambda slot: [sys.executable, "-c", child], str)

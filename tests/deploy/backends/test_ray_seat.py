@@ -9,7 +9,8 @@ import pytest
 
 from deploy.backends.ray_seat import Seat
 from tests.helpers.beside import beside
-from tests.helpers.programs import alive, lines, program, until
+from tests.helpers.programs import alive, lines, program
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 ACTOR = """

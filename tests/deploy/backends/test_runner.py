@@ -9,7 +9,8 @@ import pytest
 
 from deploy.backends import runner
 from deploy.backends.runner import ToolError, last_line, run
-from tests.helpers.programs import alive, until
+from tests.helpers.programs import alive
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 # Its child holds its output open, as those of ssh and sudo do.

@@ -16,7 +16,8 @@ from deploy.backends.base import Ended, Observation, Place
 from deploy.backends.runner import ToolError
 from deploy.backends.slurm import SlurmBackend, script
 from deploy.launcher.ending import TOOLS_SECONDS
-from tests.helpers.programs import first_in_path, lines, program, until
+from tests.helpers.programs import first_in_path, lines, program
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 PROGRAM = """

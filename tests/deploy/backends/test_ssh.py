@@ -19,7 +19,8 @@ from deploy.backends.runner import ToolError
 from deploy.backends.ssh import SshBackend
 from deploy.backends.systemd import TransientBackend
 from deploy.ssh import ssh_command
-from tests.helpers.programs import alive, first_in_path, lines, program, until
+from tests.helpers.programs import alive, first_in_path, lines, program
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 SSH = """

@@ -6,7 +6,7 @@ import pytest
 
 from common.wire.messages import Goodbye, Heartbeat, Hello, Welcome
 from deploy.cli.guest import Guest
-from tests.helpers.daemons import until
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 

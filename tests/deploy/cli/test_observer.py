@@ -1,4 +1,3 @@
-import time
 from collections.abc import Callable
 from threading import Thread
 from typing import Any
@@ -13,19 +12,27 @@ from common.wire import membership, sockets
 from common.wire.messages import Goodbye, Heartbeat, Hello, Inspect, Refused, Stop
 from deploy.cli import observer as module
 from deploy.cli.observer import Observer, fetch, watch
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 Start = Callable[..., Any]
 PATIENCE = 20.0
 
 
-def until(observer: Observer, wanted: Callable[[RunStatus], bool]) -> RunStatus:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+def status_when(observer: Observer, wanted: Callable[[RunStatus], bool]) -> RunStatus:
+    def look() -> RunStatus | None:
         status = observer.next(0.05)
-        if status is not None and wanted(status):
-            return status
-    raise AssertionError("no such status came")
+        return status if status is not None and wanted(status) else None
+
+    return until(look, "such a status")
+
+
+def look_until(observer: Observer, happens: Callable[[], bool]) -> None:
+    def look() -> bool:
+        observer.next(0.02)
+        return happens()
+
+    until(look)
 
 
 def nobody() -> Address:
@@ -36,9 +43,9 @@ def nobody() -> Address:
 def test_asks_again_and_again(start_learner: Start) -> None:
     learner = start_learner(frames=1)
     with Observer(learner.access, ask_seconds=0.02) as observer:
-        until(observer, lambda status: status.frames == 1)
+        status_when(observer, lambda status: status.frames == 1)
         learner.report["frames"] = 2
-        until(observer, lambda status: status.frames == 2)
+        status_when(observer, lambda status: status.frames == 2)
     hello, *others = learner.heard
     assert isinstance(hello, Hello)
     assert hello.role == "observer"
@@ -48,11 +55,8 @@ def test_asks_again_and_again(start_learner: Start) -> None:
 def test_says_goodbye(start_learner: Start) -> None:
     learner = start_learner()
     with Observer(learner.access) as observer:
-        until(observer, lambda _: True)
-    deadline = time.monotonic() + PATIENCE
-    while not isinstance(learner.heard[-1], Goodbye) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert isinstance(learner.heard[-1], Goodbye)
+        status_when(observer, lambda _: True)
+    until(lambda: isinstance(learner.heard[-1], Goodbye))
 
 
 def test_none_when_nobody_answers_in_time() -> None:
@@ -65,22 +69,19 @@ def test_a_learner_that_comes_later_is_found(start_learner: Start) -> None:
     with Observer(LearnerEndpoint(address)) as observer:
         assert observer.next(0.05) is None
         start_learner(address.port, frames=7)
-        assert until(observer, lambda _: True).frames == 7
+        assert status_when(observer, lambda _: True).frames == 7
 
 
 def test_a_learner_that_restarts_is_joined_again(start_learner: Start) -> None:
     learner = start_learner(epoch=1)
     with Observer(learner.access, ask_seconds=0.02) as observer:
-        until(observer, lambda status: status.epoch == 1)
+        status_when(observer, lambda status: status.epoch == 1)
         learner.say(Stop(reason="signal", final=False))
-        deadline = time.monotonic() + PATIENCE
-        while observer.ended is None and time.monotonic() < deadline:
-            learner.answers = False
-            observer.next(0.02)
-        assert observer.ended is not None
+        learner.answers = False
+        look_until(observer, lambda: observer.ended is not None)
         learner.stop()
         again = start_learner(learner.address.port, epoch=2)
-        until(observer, lambda status: status.epoch == 2)
+        status_when(observer, lambda status: status.epoch == 2)
         assert observer.ended is None
     assert any(isinstance(message, Hello) for message in again.heard)
 
@@ -92,14 +93,9 @@ def test_a_learner_that_forgets_its_observer_is_joined_again(
     learner = start_learner()
     learner.answers = False
     with Observer(learner.access, ask_seconds=0.02) as observer:
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            observer.next(0.02)
-            if sum(isinstance(message, Hello) for message in learner.heard) > 1:
-                break
-        assert sum(isinstance(message, Hello) for message in learner.heard) > 1
+        look_until(observer, lambda: sum(isinstance(message, Hello) for message in learner.heard) > 1)
         learner.answers = True
-        until(observer, lambda _: True)
+        status_when(observer, lambda _: True)
 
 
 def test_fetch(start_learner: Start) -> None:

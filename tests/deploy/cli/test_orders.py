@@ -10,7 +10,7 @@ from common.errors import RefusedError, UnavailableError
 from common.wire.messages import Goodbye, Halt, Hello, Refused, Save, Saved, Scale, Scaled, Stop
 from deploy.cli import orders
 from deploy.cli.orders import give
-from tests.helpers.programs import until
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 Start = Callable[..., Any]

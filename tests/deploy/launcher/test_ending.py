@@ -18,7 +18,8 @@ from deploy.launcher.ending import ABANDON_SECONDS, LEAVE_SECONDS, TOOLS_SECONDS
 from deploy.launcher.reconciler import GONE_SECONDS, GRACE_SECONDS, LOOK_AGAIN_SECONDS, Slot
 from tests.helpers.bench import Bench
 from tests.helpers.launching import Actors, Learner, lasting, launch
-from tests.helpers.programs import lines, program, until
+from tests.helpers.programs import lines, program
+from tests.helpers.waiting import until
 
 BOTH = Observation(frozenset({0, 1}))
 ENOUGH = GRACE_SECONDS + ABANDON_SECONDS

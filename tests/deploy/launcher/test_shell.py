@@ -23,8 +23,9 @@ from deploy.backends.base import Ended, Place
 from deploy.backends.process import ProcessBackend
 from deploy.launcher import ending, reconciler, shell
 from tests.helpers.launching import Actors, Learner, lasting, launch
-from tests.helpers.programs import lines, until
+from tests.helpers.programs import lines
 from tests.helpers.run import learner_of, sent
+from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.usefixtures("nothing_left_behind"), pytest.mark.slow]
 

@@ -22,9 +22,9 @@ from learner.effects import RateCheckpoint, SaveCheckpoint
 from learner.record import run_writer
 from learner.record.metrics_file import rows
 from learner.record.run_writer import RunWriter, Saved
-from tests.helpers.daemons import until
 from tests.helpers.disks import lacking, read_only, small_disk
 from tests.helpers.status import evaluation_status, run_status
+from tests.helpers.waiting import until
 
 LONG = 60.0
 TASKS = Path("/proc/self/task")

@@ -12,8 +12,8 @@ from common.settings.toml import read
 from deploy.children import Children
 from deploy.cli.tune import training
 from deploy.cli.tune.training import ChildTraining, command, starter
-from tests.helpers.daemons import until
 from tests.helpers.tuning import plan
+from tests.helpers.waiting import until
 
 DRAWN = {"optimizer.learning_rate": 0.001}
 
