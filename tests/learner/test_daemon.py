@@ -40,6 +40,7 @@ from learner.record.gradient_history import History
 from tests.helpers.daemons import free_address
 from tests.helpers.peer import PATIENCE_MS, Peer
 from tests.helpers.run import gradient_of, hello_of, settings_of
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -328,10 +329,9 @@ def rise(peer: Peer, folder: RunFolder) -> CheckpointPaths:
     """To version 4, the best one, which is on the disk then."""
     for version, episode_return in enumerate((0.0, 0.0, 9.0, 9.0)):
         assert peer.push(version=version, episode_return=episode_return).verdict == "applied"
-    until = time.monotonic() + PATIENCE_MS / 1000
-    while not (best := [one for one in folder.all_checkpoints() if one.order[0] == 4]):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    best = until(
+        lambda: [one for one in folder.all_checkpoints() if one.order[0] == 4], "version 4", PATIENCE_MS / 1000
+    )
     return best[0]
 
 
