@@ -11,6 +11,7 @@ from common.wire import sockets
 from common.wire.messages import PROTOCOL, Goodbye, Refused
 from deploy.cli.doctor import connectivity
 from deploy.cli.doctor.connectivity import answer, clock, key, likeness, look, name, playable, port
+from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
@@ -25,8 +26,7 @@ def test_a_learner_that_answers(start_learner: Callable[..., Any]) -> None:
     finding = answer(learner.access)[0]
     run = learner.report["run"]
     assert (finding.state, finding.text) == ("ok", f"answers: run {run}, protocol {PROTOCOL}, takes peers without keys")
-    learner.stop()
-    assert isinstance(learner.heard[-1], Goodbye)
+    until(lambda: isinstance(learner.heard[-1], Goodbye), "a goodbye")
 
 
 def test_a_learner_of_another_protocol(start_learner: Callable[..., Any]) -> None:
