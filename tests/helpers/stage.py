@@ -70,7 +70,7 @@ class Stage:
 
 @contextlib.contextmanager
 def staged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    """Replaces the processes, and the observer of the learner, by fakes."""
+    """Replaces the processes, and the observer of the learner, by fakes; no curve is drawn."""
     one = Stage()
     opened = contextlib.ExitStack()
 
@@ -118,6 +118,7 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
             return one.looks.pop(0)()
 
     monkeypatch.setattr(supervising, "Children", Company)
+    monkeypatch.setattr(supervising, "_draw", lambda _: None)
     monkeypatch.setattr(preflight, "check", lambda *_: None)
     monkeypatch.setattr(observer, "Observer", Window)
     with opened:

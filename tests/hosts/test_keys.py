@@ -67,7 +67,7 @@ def locked(site: Site) -> Locked:
 def test_the_one_that_was_invited_plays(locked: Locked) -> None:
     status = locked.site.status_when(at_work("h2"), "the invited actor at work", locked.way_in)
     assert [(peer.name, peer.pid) for peer in status.actors] == [(f"h2/h2-{locked.actor.pid}", locked.actor.pid)]
-    asked = locked.site.on[0].run("status", LEARNER, "--keys", KEYS, "--json").result
+    asked = locked.site.on[0].run("status", LEARNER, "--keys", KEYS, "--json", "--timeout", 60).result
     assert [peer["host"] for peer in asked["actors"]] == ["h2"]
 
 
@@ -175,9 +175,9 @@ def test_who_is_revoked_is_cut_off_and_may_be_let_in_again(locked: Locked) -> No
     first.run("keys", "revoke", "h2")
     locked.learner.wait_for("was cut off: its key is not allowed any more")
     locked.actor.wait_for("does not let the key of h2 in", "; trying again, ever more slowly")
-    status = first.run("status", LEARNER, "--keys", KEYS, "--json").result
+    status = first.run("status", LEARNER, "--keys", KEYS, "--json", "--timeout", 60).result
     assert status["actors"] == []
-    refused = second.run("status", LEARNER, code=RefusedError.exit_code)  # the invitation was kept
+    refused = second.run("status", LEARNER, "--timeout", 60, code=RefusedError.exit_code)  # the invitation was kept
     assert 1 <= locked.lines(f"the key {public}, shown from 10.77.0.2, is not allowed here") <= 3
     program, *words = shlex.split(refused.errors[-1].split("`")[1])
     assert program == "a3cd"

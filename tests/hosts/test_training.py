@@ -34,7 +34,7 @@ def test_actors_on_two_hosts_reach_a_goal_together(site: Site) -> None:
     actors = [daemons.start("actor", LEARNER, "--insecure") for daemons in site.on[1:]]
     head = learner(site, "by-hand", *OPTIONS)
     site.status_when(at_work("h2", "h3"), "both hosts at work")
-    status = site.on[2].run("status", LEARNER, "--insecure", "--json").result
+    status = site.on[2].run("status", LEARNER, "--insecure", "--json", "--timeout", 60).result
     assert {peer["host"]: peer["pid"] for peer in status["actors"]} == {"h2": actors[0].pid, "h3": actors[1].pid}
     assert all(peer["gradients"] for peer in status["actors"])
     assert head.wait() == 0
@@ -55,7 +55,7 @@ def test_a_launcher_starts_them_by_ssh(site: Site, tmp_path: Path) -> None:
             "launcher", LEARNER, "--insecure", "--name", "fleet", "--start-with", "ssh", *places
         )
         site.status_when(at_work("h2", "h3"), "both hosts at work")
-        status = site.on[0].run("status", LEARNER, "--insecure", "--json").result
+        status = site.on[0].run("status", LEARNER, "--insecure", "--json", "--timeout", 60).result
         assert {peer["host"]: peer["launcher"] for peer in status["actors"]} == {"h2": "fleet", "h3": "fleet"}
         (fleet,) = status["launchers"]
         assert (fleet["host"], fleet["slots"], fleet["running"], fleet["why"]) == ("h1", 2, 2, "")

@@ -10,7 +10,7 @@ import zmq
 
 from common.host.addresses import Address
 from common.host.security.keys import KeyPair
-from common.wire import sockets
+from common.wire import sockets, tcp
 from learner import guard
 from learner.connections import SUBSCRIPTION_BYTES, Bounds, Connection
 from learner.guard import Guard
@@ -72,8 +72,9 @@ def test_bytes_are_counted_both_ways(house: House) -> None:
     with Stranger(house.port) as one:
         one.socket.sendall(frame(b"hello"))
         connection = house.hear()
-        until(lambda: connection.received > 64)
-        before, acknowledged = connection.received, connection.acknowledged
+        before = tcp.counted(connection.descriptor)[0]
+        until(lambda: connection.received == before)
+        acknowledged = connection.acknowledged
         one.socket.sendall(frame(bytes(200)) * 10)
         until(lambda: connection.received == before + 2020)
         assert acknowledged > 0

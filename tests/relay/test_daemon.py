@@ -94,9 +94,11 @@ def test_sums_go_up_and_weights_come_down_until_the_run_is_over(relay: Callable[
         scene.send(first, 1, 0.5)
         alone, body = learner.hear(Gradient)
         assert (alone.count, alone.summed) == (1, True)
+        assert first.hear(Acknowledgement)[0].sequence == 1
         for sequence, value, peer in ((2, 1.0, first), (1, 2.0, second)):
             scene.send(peer, sequence, value)
-            assert peer.hear(Acknowledgement)[0].verdict == "applied", "in the sum, which waits for credit"
+            answer = peer.hear(Acknowledgement)[0]
+            assert (answer.sequence, answer.verdict) == (sequence, "applied"), "in the sum, which waits for credit"
         learner.acknowledge(alone)
         both, body = learner.hear(Gradient, lambda one: one.sequence == 2)
         assert both.count == 2 and set(np.frombuffer(body or b"", np.float32)) == {3.0}

@@ -12,6 +12,7 @@ from common.rl.environments.make import make
 from common.rl.networks.model import build
 from common.run.folder import RunFolder
 from tests.helpers.daemons import Daemon, Daemons, free_address, status_when
+from tests.helpers.programs import alive
 from tests.helpers.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
@@ -63,7 +64,7 @@ def test_it_goes_on_without_an_actor_and_after_the_learner(daemons: Daemons) -> 
     plays_on(training)
     (first, *_) = training.members("actor")
     first.send_signal(signal.SIGKILL)
-    until(lambda: not first.is_running() or first.status() == "zombie", "the actor's end")
+    until(lambda: not alive(first.pid), "the actor's end")
     plays_on(training)
     training.signal(signal.SIGINT)
     assert training.wait() == EXIT_SIGINT

@@ -85,7 +85,7 @@ def test_a_disk_that_fills_up_while_the_run_goes_on(disk: Disk, house: Daemons) 
     full = status_when(site.address, lambda status: status.checkpoint.error, "a checkpoint that fails")
     assert full.checkpoint.error == f"{site.folder.checkpoints}: No space left on device"
     assert f"the checkpoint could not be written: {full.checkpoint.error}" in full.warnings
-    shown = house.run("status", site.address).printed
+    shown = house.run("status", site.address, "--timeout", 60).printed
     assert "No space left on device" in shown
     status_when(site.address, lambda status: status.version > full.version, "training that goes on")
 

@@ -145,7 +145,8 @@ def test_a_run_is_led_from_afar_by_who_has_an_operators_key_and_by_nobody_else(d
     learner.wait_for("launcher lab/")
     for order in (("stop",), ("checkpoint",), ("scale", 1)):
         command, *rest = order
-        refused = daemons.run(command, address, *rest, "--keys", daemons.folder / "lab", code=RefusedError.exit_code)
+        words = (command, address, *rest, "--keys", daemons.folder / "lab", "--timeout", 60)
+        refused = daemons.run(*words, code=RefusedError.exit_code)
         assert "the key of lab is no operator's" in refused.errors[-1]
     scaled = daemons.run("scale", address, 1, "--keys", boss, "--json", "--timeout", 60).result
     assert (scaled["minimum"], scaled["wanted"], scaled["room"]) == (1, 1, 2)

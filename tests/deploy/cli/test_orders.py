@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from common.errors import RefusedError, UnavailableError
+from common.wire import membership
 from common.wire.messages import Goodbye, Halt, Hello, Refused, Save, Saved, Scale, Scaled, Stop
 from deploy.cli import orders
 from deploy.cli.orders import give
@@ -81,7 +82,10 @@ def test_a_learner_that_goes_without_an_answer_is_not_told_again_when_it_is_back
     assert (heard(first, Halt), heard(second[0], Halt)) == (1, 0)
 
 
-def test_a_learner_that_forgets_its_operator_is_not_told_again(start_learner: Start) -> None:
+def test_a_learner_that_forgets_its_operator_is_not_told_again(
+    start_learner: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "HELLO_SECONDS", 60.0)
     learner = start_learner()
     learner.outcome = Refused(code="unknown", reason="say hello first")
     with pytest.raises(UnavailableError, match="has gone and said nothing"):

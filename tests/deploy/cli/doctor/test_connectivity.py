@@ -17,8 +17,9 @@ pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connectivity, "CONNECT_SECONDS", 5.0)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connectivity, "CONNECT_SECONDS", 30.0)
+    monkeypatch.setattr(connectivity, "ANSWER_SECONDS", 30.0)
 
 
 def test_a_learner_that_answers(start_learner: Callable[..., Any]) -> None:

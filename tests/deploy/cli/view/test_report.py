@@ -10,7 +10,7 @@ from rich.console import Console
 from common.errors import UnavailableError
 from common.run.status import FleetStatus, HostStatus, KeyStatus, PeerStatus, RunStatus
 from common.wire.messages import Stop
-from deploy.cli.view import report
+from deploy.cli.view import progress, report
 from tests.helpers.status import relay_status
 
 PATIENCE = 20.0
@@ -102,6 +102,7 @@ def ending_learner(start_learner: Callable[..., Any], monkeypatch: pytest.Monkey
         return status
 
     monkeypatch.setattr(report.observer.Observer, "next", look_and_end)
+    monkeypatch.setattr(progress, "FIRST_SECONDS", 1000.0)
     return learner
 
 
