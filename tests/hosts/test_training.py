@@ -23,6 +23,13 @@ GOAL = 475
 OPTIONS = ("--set", f"limits.until_return={GOAL}", "--set", "environment.step_seconds=0.002")
 
 
+def words_of(process: psutil.Process) -> list[str]:
+    """The command of a process; none of one that has ended."""
+    with contextlib.suppress(psutil.Error):
+        return process.cmdline()
+    return []
+
+
 def learner(site: Site, name: str, *options: object) -> Daemon:
     """On the first host, for everyone who reaches it; the run's folder is called `name`."""
     first = site.on[0]
@@ -66,7 +73,7 @@ def test_a_launcher_starts_them_by_ssh(site: Site, tmp_path: Path) -> None:
         assert launcher.wait() == 0
         for host in others:
             until(
-                lambda host=host: not any("actor" in process.cmdline() for process in host.processes()),  # type: ignore[misc]
+                lambda host=host: not any("actor" in words_of(process) for process in host.processes()),  # type: ignore[misc]
                 f"no actor left on {host.name}",
             )
 
@@ -80,9 +87,8 @@ def test_an_actor_ends_with_its_connection_and_is_started_again(site: Site, tmp_
     def running(host: Host, word: str) -> list[psutil.Process]:
         found = []
         for process in host.processes():
-            with contextlib.suppress(psutil.Error):
-                words = process.cmdline()
-                found += [process] if word in words and words[0] not in ("flock", "sh", "-sh", "bash") else []
+            words = words_of(process)
+            found += [process] if word in words and words[0] not in ("flock", "sh", "-sh", "bash") else []
         return found
 
     with sshd.servers((second,), first, tmp_path):

@@ -150,8 +150,9 @@ def test_a_checkpoint_is_of_the_moment_in_which_it_was_handed_over(
 
 
 def test_whoever_waits_gives_signs_of_life_and_gives_up_in_the_end(
-    tmp_path: Path, begin: Begin, stalled: threading.Event
+    tmp_path: Path, begin: Begin, stalled: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(run_writer, "BEAT_SECONDS", 0.05)
     writer = begin(RunFolder(tmp_path))
     writer.save(save_of(1, torch.ones(3)))
     beats: list[int] = []
