@@ -24,6 +24,7 @@ from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.run.status import RunStatus
 from deploy.cli.observer import Observer
+from tests.helpers.programs import words_of
 from tests.helpers.waiting import PATIENCE_SECONDS, until
 
 _MARK = "A3CD_TEST_FAMILY"
@@ -148,12 +149,7 @@ class Daemon:
 
     def members(self, *words: str) -> list[psutil.Process]:
         """Returns the members of its family whose command line has all these words."""
-        found = []
-        for process in self.family():
-            with contextlib.suppress(psutil.Error):
-                if set(words) <= set(process.cmdline()):
-                    found.append(process)
-        return found
+        return [process for process in self.family() if {*words} <= {*words_of(process)}]
 
     def destroy(self) -> None:
         """Kills its whole family."""

@@ -41,9 +41,9 @@ class Learner:
     def say(self, message: AnyMessage) -> None:
         self.socket.send_multipart([self.peer, pack(message)])
 
-    def welcome(self, actors: int) -> None:
+    def welcome(self, actors: int, heartbeat_seconds: float = 0.05) -> None:
         self.hear(Hello)
-        self.say(Welcome(run="r", epoch=1, heartbeat_seconds=0.05, expiry_seconds=30.0))
+        self.say(Welcome(run="r", epoch=1, heartbeat_seconds=heartbeat_seconds, expiry_seconds=30.0))
         self.say(FleetOrder(actors=actors, why="test"))
 
     def close(self) -> None:

@@ -25,6 +25,14 @@ def alive(pid: int) -> bool:
         return False
 
 
+def words_of(process: psutil.Process) -> list[str]:
+    """Returns the command line of a process; of one that has ended, none."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 def lines(path: Path) -> list[str]:
     """Returns the lines of a file that may not exist yet."""
     return path.read_text().splitlines() if path.exists() else []

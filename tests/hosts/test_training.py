@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from common.errors import EXIT_SIGTERM
 from common.run import presets
 from tests.helpers.daemons import Daemon, terminate
+from tests.helpers.programs import words_of
 from tests.helpers.waiting import until
 from tests.hosts import sshd
 from tests.hosts.conftest import LEARNER, Site, at_work
@@ -21,13 +21,6 @@ from tests.hosts.network import Host
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(300)]
 GOAL = 475
 OPTIONS = ("--set", f"limits.until_return={GOAL}", "--set", "environment.step_seconds=0.002")
-
-
-def words_of(process: psutil.Process) -> list[str]:
-    """The command of a process; none of one that has ended."""
-    with contextlib.suppress(psutil.Error):
-        return process.cmdline()
-    return []
 
 
 def learner(site: Site, name: str, *options: object) -> Daemon:

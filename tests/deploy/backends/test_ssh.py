@@ -19,7 +19,7 @@ from deploy.backends.runner import ToolError
 from deploy.backends.ssh import SshBackend
 from deploy.backends.systemd import TransientBackend
 from deploy.ssh import ssh_command
-from tests.helpers.programs import alive, first_in_path, lines, program
+from tests.helpers.programs import alive, first_in_path, lines, program, words_of
 from tests.helpers.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
@@ -41,13 +41,6 @@ with open(Path({base!r}, "actors"), "a") as file:
     file.write(json.dumps([os.getpid(), os.environ["OMP_NUM_THREADS"], *sys.argv[1:]]) + "\\n")
 time.sleep(600)
 """
-
-
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 class Lab:
@@ -76,7 +69,7 @@ class Lab:
 
     def running(self, *words: str) -> list[psutil.Process]:
         """Processes of this test whose command line has these words."""
-        return [one for one in psutil.Process().children(recursive=True) if {*words} <= {*_words(one)}]
+        return [one for one in psutil.Process().children(recursive=True) if {*words} <= {*words_of(one)}]
 
 
 @pytest.fixture
@@ -166,7 +159,7 @@ def test_an_actor_waits_until_the_one_before_is_gone(make: Make, lab: Lab) -> No
     until(lambda: len(lab.actors()) == 1)
     second.start([0])
     until(lambda: len(lab.running("flock", "-w")) == 2, "the second one waits")
-    (lock,) = {word for one in lab.running("flock", "-w") for word in _words(one) if word.startswith("/")}
+    (lock,) = {word for one in lab.running("flock", "-w") for word in words_of(one) if word.startswith("/")}
     assert Path(lock).parent == next(folder for folder in LOCKS if os.access(folder, os.W_OK))
     assert len(lab.actors()) == 1
     lab.close(first)

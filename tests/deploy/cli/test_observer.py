@@ -1,4 +1,3 @@
-import re
 from collections.abc import Callable
 from threading import Thread
 from typing import Any
@@ -111,7 +110,7 @@ def test_fetch_waits_and_says_so_and_gives_up(monkeypatch: pytest.MonkeyPatch) -
         fetch(LearnerEndpoint(address), 2.0, said.append)
     assert raised.value.exit_code == EXIT_TRY_LATER
     assert said
-    assert re.match(rf"no learner answers at {re.escape(str(address))} for [01] s", said[0])
+    assert said[0].startswith(f"no learner answers at {address} for 0 s")
 
 
 def test_a_learner_of_another_protocol_is_told(start_learner: Start) -> None:

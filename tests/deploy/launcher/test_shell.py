@@ -344,8 +344,7 @@ def test_systemd_is_told(learner: Learner, tmp_path: Path, monkeypatch: pytest.M
     # The default argument of Notifier is os.environ itself, which monkeypatch changes in place.
 
     def script() -> None:
-        learner.hear(Hello)
-        learner.say(Welcome(run="r", epoch=1, heartbeat_seconds=2.0, expiry_seconds=30.0))
+        learner.welcome(actors=0, heartbeat_seconds=2.0)  # each heartbeat brings a status, and nobody reads them yet
         learner.hear(FleetReport)
         os.kill(os.getpid(), signal.SIGTERM)
 
